@@ -11,33 +11,33 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Copy is one call that moves a tensor's data between memories: the host's to a backend's, back, or from
-// backend to backend.
+// Copy is one call that moves a tensor's data between memories: from host to backend, from backend to host,
+// or between backends.
 type Copy struct {
 	ofEngine
-	Step *Step // nil: in no step
+	Step *Step // nil: outside any step
 	PID  int32
 	TID  int32
-	// Split is the graph of the step that comes next, counted from 0; -1: none does.
+	// Split is the index of the step's next graph, from 0; -1: no graph follows.
 	Split int
 	Start int64
 	Dur   int64 // of the call; -1: its end was not probed
-	// Kind is set (from the host's memory), get (to it) or copy (from tensor to tensor).
+	// Kind is set (from the host's memory), get (to the host's memory) or copy (from tensor to tensor).
 	Kind string
-	// Async: the call returns before the data are there, where the backend can do so.
+	// Async: the call returns before the data has arrived, where the backend supports that.
 	Async bool
-	// Tensor is the name of the one that is written (get: that is read), Type its type; empty: it is in no
-	// graph of the step.
+	// Tensor is the name of the tensor that is written (for get: read), and Type is its type. Both are empty
+	// if the tensor is in no graph of the step.
 	Tensor, Type string
-	Bytes        int64 // -1: not known
-	// From and To are backends' names, or "host"; empty: not known.
+	Bytes        int64 // -1: unknown
+	// From and To are names of backends, or "host"; empty: unknown.
 	From, To string
 }
 
-// host is memory that belongs to no backend, as [Copy] names it.
+// host names memory that belongs to no backend, as in [Copy].
 const host = "host"
 
-// openCopy is a copy under way: what it calls in turn is a part of it.
+// openCopy is a copy in progress. Copies that it calls in turn are a part of it.
 type openCopy struct {
 	Copy
 	entry    string
@@ -45,7 +45,7 @@ type openCopy struct {
 	nested   int
 }
 
-// copyBegin opens a copy, or notes that one is a part of another.
+// copyBegin opens a copy, or notes that it is a part of another one.
 func (p *replayer) copyBegin(q *Proc, t *thread, m *trace.Mark) error {
 	_, entry, _ := backendOf(q, m.Site)
 	if t.copying != nil {
@@ -87,7 +87,7 @@ func (p *replayer) copyEnd(q *Proc, t *thread, m *trace.Mark) error {
 	return p.copied(q, t, c)
 }
 
-// copyCut ends a copy whose end was not seen: the thread does something else by now.
+// copyCut closes a copy whose end was not seen: the thread has moved on.
 func (p *replayer) copyCut(q *Proc, t *thread) error {
 	c := t.copying
 	if c == nil {
@@ -97,7 +97,7 @@ func (p *replayer) copyCut(q *Proc, t *thread) error {
 	return p.copied(q, t, c)
 }
 
-// copied keeps a copy until its step's graphs are known, which tell what its tensors are.
+// copied keeps a copy until its step's graphs are known, because they identify its tensors.
 func (p *replayer) copied(q *Proc, t *thread, c *openCopy) error {
 	if s := t.step(); s != nil && len(s.copies) < limits.Copies {
 		if n := len(s.copies); n > 0 && s.copies[n-1].before(c, s.lastEnd) {
@@ -110,15 +110,15 @@ func (p *replayer) copied(q *Proc, t *thread, c *openCopy) error {
 	return p.handOn(c)
 }
 
-// before says that x is how c was done: a copy from tensor to tensor that a backend refuses is made by
-// another call, and one from the host's memory is a call that sets the tensor. graph is when the latest graph
+// before reports whether x is how c was implemented: a copy between tensors that a backend refuses is done by
+// another call, and one from the host's memory by a call that sets the tensor. graph is when the latest graph
 // ended.
 func (c *openCopy) before(x *openCopy, graph int64) bool {
 	return c.Kind == "copy" && c.TID == x.TID && c.Start >= graph &&
 		(x.dst == c.dst || x.Kind == "get" && x.dst == c.src)
 }
 
-// take makes x a part of c.
+// take merges x into c.
 func (c *openCopy) take(x *openCopy) {
 	if x.Bytes >= 0 {
 		c.Bytes = x.Bytes
@@ -134,7 +134,7 @@ func (p *replayer) handOn(c *openCopy) error {
 	return p.sink.Copy(&c.Copy)
 }
 
-// copiesDone names the tensors of a step's copies by its graphs, and hands them on.
+// copiesDone resolves the tensors of a step's copies by its graphs, and emits the copies.
 func (p *replayer) copiesDone(s *openStep) error {
 	for _, c := range s.copies {
 		c.Step = s.Step
@@ -147,8 +147,8 @@ func (p *replayer) copiesDone(s *openStep) error {
 	return nil
 }
 
-// resolve finds a copy's tensors in the graphs of its step, which are in order of time: what is written is
-// read by a graph that comes later, what is read was computed by one before.
+// resolve finds a copy's tensors in the graphs of its step, which are in time order: the tensor written is
+// read by a later graph, the tensor read was computed by an earlier one.
 func (c *openCopy) resolve(graphs []*Graph) {
 	after := slices.IndexFunc(graphs, func(g *Graph) bool { return g.Start >= c.Start })
 	if after >= 0 {
@@ -191,8 +191,8 @@ func (c *openCopy) resolve(graphs []*Graph) {
 	}
 }
 
-// tensorIn finds a tensor and the backend of the first graph that has it; computed: as a node, not as what it
-// reads.
+// tensorIn finds a tensor and the backend of the first graph that has it. With computed, the tensor must be a
+// node of the graph, not just an input.
 func tensorIn(graphs []*Graph, addr uint64, computed bool) (*trace.Node, string) {
 	for _, g := range graphs {
 		if g.Shape == nil || g.Shape.Shape == nil {

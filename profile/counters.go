@@ -6,32 +6,32 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// UnknownCount is a counter's value that is not known: it could not be read, was read while another thread
-// ran, or did not count while the operator ran.
+// UnknownCount marks an unknown counter value: it could not be read, was read while another thread ran, or
+// did not count while the operator ran.
 const UnknownCount = -1
 
-// counting turns samples into counts of operators. A counter of a CPU counts whatever runs there, so a
-// thread's part is summed up from span to span on one CPU; what ran between its leaving and getting a CPU
-// is left out.
+// counting turns counter samples into counts per operator. A CPU's counter counts whatever runs there, so a
+// thread's share is the sum over the intervals in which it was on one CPU. What ran between its leaving a CPU
+// and getting one is left out.
 type counting struct {
 	counters []trace.Counter
-	words    int                        // values of counters of CPUs in a sample
-	waiting  map[sampleKey]trace.Sample // of hits that are still to come
+	words    int                        // number of CPU counter values in a sample
+	waiting  map[sampleKey]trace.Sample // by hits that are still to come
 }
 
-// sampleKey is the hit that a sample belongs to.
+// sampleKey identifies the hit that a sample belongs to.
 type sampleKey struct {
 	time int64
 	tid  int32
 }
 
-// meter is one thread's counters while it is in an operator.
+// meter holds one thread's counters while it is in an operator.
 type meter struct {
-	base []uint64 // of the span under way
-	sum  []uint64 // of the spans before
+	base []uint64 // at the start of the current interval
+	sum  []uint64 // of the intervals before
 	cpu  uint16
-	on   bool // a span is under way
-	live bool // it is in an operator, and no sample was missing or torn so far
+	on   bool // an interval is in progress
+	live bool // it is in an operator, and no sample has been missing or torn
 }
 
 func (c *counting) set(counters []trace.Counter) {
@@ -47,7 +47,7 @@ func (c *counting) set(counters []trace.Counter) {
 	}
 }
 
-// add takes samples; those of hits wait for them.
+// add takes samples; those of hits are kept until their hit comes.
 func (c *counting) add(ss []trace.Sample) {
 	for i := range ss {
 		if s := &ss[i]; s.Kind == trace.SampleBegin || s.Kind == trace.SampleEnd {
@@ -59,7 +59,7 @@ func (c *counting) add(ss []trace.Sample) {
 	}
 }
 
-// take returns the sample of a hit, nil if there is none.
+// take returns the sample of a hit, or nil if there is none.
 func (c *counting) take(h *trace.Hit) *trace.Sample {
 	k := sampleKey{h.Time, h.TID}
 	s, ok := c.waiting[k]
@@ -79,7 +79,7 @@ func (c *counting) forget(before int64) {
 	}
 }
 
-// Sampled takes a thread's leaving or getting a CPU.
+// Sampled takes a sample from when a thread left or got a CPU.
 func (p *replayer) Sampled(s *trace.Sample) {
 	q := p.procs[s.PID]
 	if q == nil {
@@ -93,7 +93,7 @@ func (p *replayer) Sampled(s *trace.Sample) {
 	}
 }
 
-// begin begins to count for an operator.
+// begin starts counting for an operator.
 func (m *meter) begin(c *counting, s *trace.Sample) {
 	m.live = s != nil && !s.Torn && len(s.Values) >= c.words
 	if !m.live {
@@ -104,7 +104,7 @@ func (m *meter) begin(c *counting, s *trace.Sample) {
 	m.sum = append(m.sum[:0], make([]uint64, len(s.Values))...)
 }
 
-// off ends a span: the thread leaves its CPU.
+// off ends an interval: the thread leaves its CPU.
 func (m *meter) off(c *counting, s *trace.Sample) {
 	switch {
 	case !m.live:
@@ -116,7 +116,7 @@ func (m *meter) off(c *counting, s *trace.Sample) {
 	}
 }
 
-// again begins a span: the thread got a CPU.
+// again starts an interval: the thread got a CPU.
 func (m *meter) again(c *counting, s *trace.Sample) {
 	switch {
 	case !m.live:
@@ -128,7 +128,7 @@ func (m *meter) again(c *counting, s *trace.Sample) {
 	}
 }
 
-// add adds what was counted since the base, of as many values as there are.
+// add adds what was counted since the base, for as many values as there are.
 func (m *meter) add(values []uint64) {
 	for i, v := range values {
 		if v == trace.NoValue || m.base[i] == trace.NoValue || m.sum[i] == trace.NoValue {
@@ -139,7 +139,7 @@ func (m *meter) add(values []uint64) {
 	}
 }
 
-// end returns the counts at an arrival; nil if they are not known.
+// end returns the counts at an arrival, or nil if they are unknown.
 func (m *meter) end(c *counting, s *trace.Sample) (counts []int64, scaled bool) {
 	live := m.live
 	m.live = false

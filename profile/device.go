@@ -4,31 +4,32 @@ package profile
 
 import "github.com/profinfer/profinfer/trace"
 
-// DeviceSpan is the time from when a graph was handed to a backend to when a thread of the host had seen it
-// done: an upper bound of the device's own time, as the host may have waited for it late.
+// DeviceSpan is the time from when a graph was handed to a backend to when a host thread had seen it
+// complete. It is an upper bound of the device's own time, because the host may have waited late.
 type DeviceSpan struct {
 	Graph *Graph // Start is when its submission began, Dur how long the call took
 	TID   int32  // of the thread that waited
-	// Done is when the host knew that it was done, ns: by a wait for the device's queue where those were seen
-	// (Queue), else by the return of the backend's synchronize. Waited is how long a thread waited at the end
-	// of it, ns.
+	// Done is when the host knew that the graph was complete, ns: by a wait for the device's queue where such
+	// waits were seen (Queue), otherwise by the return of the backend's synchronize. Waited is how long a
+	// thread waited for it at its end, ns.
 	Done, Waited int64
-	// Graphs of this backend were handed over before this one and never waited for by themselves.
+	// Before counts graphs of this backend that were handed over earlier and never waited for on their own.
 	Before int
 
-	// What the device's own interface told; Queue is nil, and the rest 0, where it was not seen.
+	// Reported by the device's own interface. Queue is nil, and the rest 0, where that was not seen.
 	Queue       *Queue // of the latest submission
 	Submissions int
-	Submit      int64 // time of the host in the calls that submit, ns
-	// Begin is when the device could begin: the first submission, or the end of what was before it on its
-	// queue. Busy is the time from then to Done without the gaps in which nothing of the graph was submitted,
-	// ns; it may have been done earlier.
+	Submit      int64 // host time in the submitting calls, ns
+	// Begin is when the device could begin: at the first submission, or when the work before it on its queue
+	// ended. Busy is the time from Begin to Done minus the gaps in which nothing of the graph was submitted,
+	// ns. The work may have completed earlier than Done.
 	Begin, Busy int64
-	// Added is the part of Busy that no span before has of the same device: sums of it count nothing twice.
+	// Added is the part of Busy that no earlier span of the same device covers, so that sums count no time
+	// twice.
 	Added int64
-	// Shared: it was seen done only together with a later graph of the same queue.
+	// Shared: it was seen complete only together with a later graph of the same queue.
 	Shared bool
-	By     string // the function that told that it was done; "synchronize": the backend's
+	By     string // the function that reported completion; "synchronize": the backend's
 }
 
 // Dur is the span's duration in ns.
@@ -37,14 +38,14 @@ func (d *DeviceSpan) Dur() int64 { return d.Done - d.Graph.Start }
 // maxDevices bounds the backends of a process.
 const maxDevices = 64
 
-// submitted is the latest graph of a backend that nobody has waited for.
+// submitted is the latest graph of a backend that no thread has waited for.
 type submitted struct {
 	g      *Graph
 	before int
 	h      *handed // nil: no submission of it was seen
 }
 
-// syncing is a thread that waits for a backend.
+// syncing describes a thread that waits for a backend.
 type syncing struct {
 	device uint64
 	since  int64
@@ -100,9 +101,9 @@ func (p *replayer) syncEnd(q *Proc, t *thread, m *trace.Mark) error {
 		Before: d.before, By: bySync})
 }
 
-// deviceObjects are the objects by which a backend's functions are called.
+// deviceObjects are the objects on which a backend's functions are called.
 type deviceObjects struct {
-	graphs, waits map[uint64]bool // of those that compute, of those that wait
+	graphs, waits map[uint64]bool // those that compute, those that wait
 }
 
 func (q *Proc) object(backend string) deviceObjects {
@@ -117,9 +118,9 @@ func (q *Proc) object(backend string) deviceObjects {
 	return o
 }
 
-// waitedFor returns the device that a call waits for. Where a backend passes that on to an object of its own
-// before it can be probed (RPC does), it is the only device of that backend, if there is one alone and one
-// such object.
+// waitedFor returns the device that a call waits for. Some backends (RPC) pass the wait on to an object of
+// their own before it can be probed. The device is then the only one of that backend, if there is exactly one
+// device and one such object.
 func (q *Proc) waitedFor(backend string, ctx uint64) uint64 {
 	o := q.object(backend)
 	if len(o.waits) < maxDevices {

@@ -8,42 +8,42 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Choice is which experts the tokens of a batch chose in one layer. Operators that share it (the products
-// with the experts' gate, up and down matrices) have the same one.
+// Choice records which experts the tokens of a batch chose in one layer. Operators that share it (the matmuls
+// with the experts' gate, up and down matrices) refer to the same Choice.
 type Choice struct {
-	Step  *Step // nil: in no step
+	Step  *Step // nil: outside any step
 	Graph *Graph
 	Shape *Shape
 	Node  int32 // the first operator that used it
-	IDs   int32 // the tensor it stood in, -1: none of the shape's
+	IDs   int32 // the tensor that held it, -1: not in the graph's definition
 	Time  int64 // when it was copied, ns
-	// Layer it belongs to, -1: none is told.
+	// Layer is the layer it belongs to, -1: unknown.
 	Layer  int
-	Tokens int // of the batch, as far as they came to this layer
-	Used   int // experts that a token uses
-	// Total is how many experts the layer has, 0: not known.
+	Tokens int // of the batch that reached this layer
+	Used   int // experts per token
+	// Total is how many experts the layer has, 0: unknown.
 	Total int
-	// Chosen[t*Used+r] is the expert that token t ranks r-th, from 0; UnknownExpert where it was not seen.
+	// Chosen[t*Used+r] is the expert that token t ranks r-th, from 0, or UnknownExpert.
 	Chosen []int32
-	// Seen is how many tokens were seen. It is less than Tokens where parts were lost.
+	// Seen is how many tokens were seen: fewer than Tokens where parts were lost.
 	Seen int
-	// Slots: the numbers are places in a cache of experts that the engine keeps, not experts.
+	// Slots: the numbers are slots in a cache of experts that the engine keeps, not experts.
 	Slots bool
 
 	rows     []bool // seen
 	handed   bool
-	same     *Choice // of an earlier graph of the step: this one is the same
-	distinct int     // and one more; 0: not counted yet
+	same     *Choice // equal choice of an earlier graph of the step
+	distinct int     // their number plus one; 0: not counted yet
 }
 
-// UnknownExpert stands for a choice that was not seen.
+// UnknownExpert marks a choice that was not seen.
 const UnknownExpert = -1
 
-// Whole tells whether the experts of all tokens are known.
+// Whole reports whether the experts of all tokens are known.
 func (c *Choice) Whole() bool { return c != nil && !c.Slots && c.Seen == c.Tokens }
 
-// Distinct returns how many different experts (or slots) were chosen; what was not seen is left out. It
-// remembers the answer: call it from one goroutine.
+// Distinct returns how many different experts (or slots) were chosen; unseen choices are left out. It caches
+// the result, so call it from one goroutine.
 func (c *Choice) Distinct() int {
 	if c.distinct == 0 {
 		c.distinct = len(c.Set()) + 1
@@ -51,7 +51,7 @@ func (c *Choice) Distinct() int {
 	return c.distinct - 1
 }
 
-// Set returns the different experts that were chosen, in the order in which tokens chose them.
+// Set returns the distinct chosen experts, in the order in which tokens chose them.
 func (c *Choice) Set() []int32 {
 	var set []int32
 	seen := make(map[int32]bool, c.Used)
@@ -64,10 +64,10 @@ func (c *Choice) Set() []int32 {
 	return set
 }
 
-// maxChosen bounds a choice: numbers of tokens times experts come from a process's memory.
+// maxChosen bounds a choice: the numbers of tokens and experts come from a process's memory.
 const maxChosen = 1 << 20
 
-// Choose takes a part of what was chosen. It belongs to the graph that its thread runs.
+// Choose takes a part of a choice. It belongs to the graph that its thread runs.
 func (p *replayer) Choose(e *trace.Experts) {
 	p.seen(e.Time)
 	q := p.procs[e.PID]
@@ -77,7 +77,7 @@ func (p *replayer) Choose(e *trace.Experts) {
 	}
 	t := q.thread(e.TID)
 	if len(t.execs) == 0 {
-		p.unchosen.add(e.Time) // its graph had begun before the recording
+		p.unchosen.add(e.Time) // its graph began before the recording
 		return
 	}
 	x := t.execs[len(t.execs)-1]
@@ -111,7 +111,7 @@ func (p *replayer) Choose(e *trace.Experts) {
 	}
 }
 
-// may tells whether a row can be a choice: a number that no expert has stands in memory that held something
+// may reports whether a row can be a choice. A number that no expert has means that the memory held something
 // else.
 func (c *Choice) may(row []int32) bool {
 	for _, n := range row {
@@ -147,19 +147,19 @@ func newChoice(x *exec, n, ids int32, e *trace.Experts) *Choice {
 	return c
 }
 
-// ChoosesExperts tells whether node n multiplies with some of its weights' experts, as its tokens choose.
+// ChoosesExperts reports whether node n multiplies with only those experts' weights that its tokens choose.
 func (sh *Shape) ChoosesExperts(n int32) bool {
 	_, ids := sh.expertSources(n)
 	return ids >= 0
 }
 
-// expertSources returns the tensors that hold the weights of node n's experts, and that say which it uses;
-// -1: it has none.
+// expertSources returns the tensor with the weights of node n's experts and the tensor that says which it
+// uses; -1: it has none.
 func (sh *Shape) expertSources(n int32) (weights, ids int32) {
 	return sh.Vocabulary().ExpertSources(sh.Nodes, &sh.Nodes[n])
 }
 
-// choice returns the choice that stood in a tensor of the graph.
+// choice returns the choice that a tensor of the graph held.
 func (x *exec) choice(ids int32) *Choice {
 	for _, c := range x.choices {
 		if c.IDs == ids {
@@ -169,7 +169,7 @@ func (x *exec) choice(ids int32) *Choice {
 	return nil
 }
 
-// chosen gives an operator the choice it used, and hands that on where it is the first.
+// chosen assigns to an operator the choice it used, and emits the choice on first use.
 func (p *replayer) chosen(x *exec, o *Op) error {
 	if len(x.choices) == 0 {
 		return nil
@@ -202,9 +202,9 @@ type sharing struct {
 	by []uint64
 }
 
-// share tells whether a graph's choice is one of an earlier graph of the step: of a graph that was cut
-// between the products that share it. An operator that uses the same tensor once more has another choice,
-// whatever it holds: of the tokens that came next.
+// share reports whether a graph's choice is one of an earlier graph of the step, which was split between the
+// matmuls that share it. An operator that uses the same tensor once more has another choice, whatever the
+// values: that of the next tokens.
 func (s *openStep) share(x *exec, c *Choice, node int32) {
 	ids, user := x.shape.Nodes[c.IDs].Addr, x.shape.Nodes[node].Addr
 	last := s.chosen[ids]
@@ -222,15 +222,15 @@ func (s *openStep) share(x *exec, c *Choice, node int32) {
 	last.by = append(last.by, user)
 }
 
-// equals tells whether two choices hold the same.
+// equals reports whether two choices hold the same values.
 func (c *Choice) equals(o *Choice) bool {
 	return c.Layer == o.Layer && c.Total == o.Total && c.Used == o.Used && c.Tokens == o.Tokens &&
 		c.Slots == o.Slots &&
 		slices.Equal(c.Chosen, o.Chosen)
 }
 
-// unused counts choices of a graph that no operator was seen to use; where none of its operators were, that
-// is told of the graph.
+// unused counts choices of a graph that no operator was seen to use. Untraced graphs are left out:
+// Graph.Untraced already reports them.
 func (p *replayer) unused(x *exec) {
 	for _, c := range x.choices {
 		if !c.handed && x.g.Untraced == "" {

@@ -9,66 +9,65 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// MemoryClass is what a page of a process is for.
+// MemoryClass is what a page of a process is used for.
 type MemoryClass string
 
 const (
-	MemExpert  MemoryClass = "expert"  // a weight of which a token uses some experts only
+	MemExpert  MemoryClass = "expert"  // a weight of which each token uses only some experts
 	MemWeight  MemoryClass = "weight"  // any other weight
-	MemCache   MemoryClass = "cache"   // what outlives a step: keys, values, recurrent states
+	MemCache   MemoryClass = "cache"   // state that outlives a step: keys, values, recurrent states
 	MemCompute MemoryClass = "compute" // results of operators and inputs of the graph
-	MemFile    MemoryClass = "file"    // a file that is no program, where no tensor is known to lie
+	MemFile    MemoryClass = "file"    // a mapped file that is not a program, with no known tensor there
 	MemProgram MemoryClass = "program" // code and data of the program and its libraries
 	MemStack   MemoryClass = "stack"
-	MemOther   MemoryClass = "other" // anonymous memory where no tensor is known to lie, or not known at all
+	MemOther   MemoryClass = "other" // anonymous memory with no known tensor, or memory of unknown use
 )
 
-// Fault is one page fault with what it hit and what it delayed.
+// Fault is one page fault with the memory it hit and the work it delayed.
 type Fault struct {
 	ofEngine
 	trace.Fault
-	Step *Step // in which it was done; nil: in none
-	Op   *Op   // that its thread was in; nil: in none. Valid until its step was handed on
-	OpID int64 // of Op; 0: none
+	Step *Step // in which it completed; nil: in none
+	Op   *Op   // that its thread was in; nil: in none. Valid until its step is emitted
+	OpID int64 // ID of Op; 0: none
 	FaultPlace
 }
 
-// FaultPlace is what an address is for.
+// FaultPlace says what an address is used for.
 type FaultPlace struct {
 	Class  MemoryClass
-	Tensor string // empty: none is known to lie there
+	Tensor string // empty: no known tensor there
 	Type   string // of the tensor
-	Expert int32  // number of the expert; -1: no expert's weights
-	File   string // that is mapped there, "[heap]" and the like; empty: none, or not known
+	Expert int32  // expert number; -1: not an expert's weights
+	File   string // mapped there, "[heap]" and the like; empty: none, or unknown
 }
 
-// Waits tells faults that wait for the disk: major ones, and others that had something read.
+// Waits reports whether the fault waits for the disk: a major fault, or another one that caused a read.
 func (f *Fault) Waits() bool {
 	return f.Kind == trace.FaultMajor || f.Kind == trace.FaultMinor && f.Read > 0
 }
 
-// Begin is when the fault began; where that was not seen, when it was done.
+// Begin is when the fault began or, where that was not seen, when it completed.
 func (f *Fault) Begin() int64 { return f.Time - max(f.Dur, 0) }
 
 // maxFaults bounds the faults that wait for their step.
 const maxFaults = 1 << 18
 
-// faultJoin puts faults together with the operators and steps in which they were done, before these are
-// handed on.
+// faultJoin joins faults with the operators and steps in which they completed, before these are emitted.
 type faultJoin struct {
 	to     Sink
 	procs  map[int32]*faultProc
 	replay *replayer
 }
 
-// faultProc is one process's faults under way.
+// faultProc holds one process's pending faults.
 type faultProc struct {
-	waiting []*Fault // in order of time
-	spans   []Span   // in faults, of the step that ends
+	waiting []*Fault // in time order
+	spans   []Span   // time in faults, of the step that ends
 	where   Whereabouts
 }
 
-// joinFaults lets a replayer's sink have faults, if it needs them.
+// joinFaults adds faults to a replayer's sink, if it needs them.
 func (p *replayer) joinFaults() {
 	if p.sink.Needs()&NeedFaults != 0 {
 		p.faults = &faultJoin{to: p.sink, procs: map[int32]*faultProc{}, replay: p}
@@ -112,7 +111,7 @@ func (p *replayer) Faulted(f *trace.Fault) error {
 	return nil
 }
 
-// op takes an operator: faults of its threads between their begin and their arrival are its.
+// op takes an operator: faults of its threads between begin and arrival belong to it.
 func (j *faultJoin) op(o *Op) {
 	if j == nil {
 		return
@@ -124,7 +123,7 @@ func (j *faultJoin) op(o *Op) {
 
 func (q *faultProc) match(o *Op) {
 	from := sort.Search(len(q.waiting), func(i int) bool { return q.waiting[i].Time > o.Start })
-	var in []int64 // of each thread, its time in faults
+	var in []int64 // time in faults, by thread
 	for _, f := range q.waiting[from:] {
 		if f.Time > o.Start+o.Dur {
 			break
@@ -138,7 +137,7 @@ func (q *faultProc) match(o *Op) {
 				continue
 			}
 			f.Op, f.OpID = o, o.ID
-			// What it hit is told by its own tensors first: others may have lain there before.
+			// The operator's own tensors decide first: others may have been at this address before.
 			f.FaultPlace = opPlace(o, f.Addr)
 			if f.Kind == trace.FaultMajor {
 				o.MajorFaults++
@@ -157,17 +156,17 @@ func (q *faultProc) match(o *Op) {
 	if in == nil {
 		return
 	}
-	var last int64 // arrival, had there been no faults
+	var last int64 // the arrival if there had been no faults
 	for i := range o.Threads {
 		last = max(last, o.Threads[i].Arrival()-in[i]-o.Start)
 	}
 	o.FaultDelay = max(0, o.Dur-last)
 }
 
-// Arrival is when a thread arrived at the operator's end; its begin if that was not seen.
+// Arrival is when a thread arrived at the operator's end, or its begin if the arrival was not seen.
 func (t *OpThread) Arrival() int64 { return t.Start + t.Busy + t.OffCPU }
 
-// step takes a step: faults in it are its, those before every step that is under way are in none.
+// step takes a step: faults during it belong to it, and those before every open step belong to none.
 func (j *faultJoin) step(s *Step) error {
 	if j == nil {
 		return nil
@@ -208,7 +207,7 @@ func (j *faultJoin) step(s *Step) error {
 	return nil
 }
 
-// emit hands faults on; s is the step that ends.
+// emit hands faults to the sink; s is the step that ends.
 func (j *faultJoin) emit(q *faultProc, fs []*Fault, s *Step) error {
 	for _, f := range fs {
 		switch {
@@ -246,7 +245,7 @@ func (s *Step) fault(f *Fault) {
 	}
 }
 
-// rest hands on what is left at the end.
+// rest emits the remaining faults at the end.
 func (j *faultJoin) rest() error {
 	for _, q := range j.procs {
 		if err := j.emit(q, q.waiting, nil); err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// tensorSpan is where a tensor's data lies in a process.
+// tensorSpan is the address range of a tensor's data in a process.
 type tensorSpan struct {
 	From, To uint64
 	Place    FaultPlace
-	Plane    uint64 // bytes of an expert; 0: it has none
+	Plane    uint64 // bytes per expert; 0: no experts
 	Experts  int64
 }
 
@@ -30,7 +30,7 @@ func (t *tensorSpan) at(addr uint64) FaultPlace {
 	return p
 }
 
-// spanOf returns where a tensor's data lies; false where that is not known, or it has none.
+// spanOf returns the address range of a tensor's data; false if that is unknown or there is no data.
 func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 	if n.Data == 0 {
 		return t, false
@@ -40,7 +40,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 		return t, false
 	}
 	size := uint64(row)
-	if n.BlockSize == 1 && n.Nb[0] > 0 && n.Ne[0] > 0 { // elements need not lie side by side
+	if n.BlockSize == 1 && n.Nb[0] > 0 && n.Ne[0] > 0 { // elements need not be adjacent
 		size = n.Nb[0]*uint64(n.Ne[0]-1) + uint64(n.TypeSize)
 	}
 	for i := 1; i < 4; i++ {
@@ -49,7 +49,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 		}
 		size += n.Nb[i] * uint64(n.Ne[i]-1)
 		if size > 1<<47 {
-			return t, false // nonsense: no address space is larger
+			return t, false // invalid: no address space is larger
 		}
 	}
 	if size == 0 || n.Data > ^uint64(0)-size {
@@ -58,7 +58,7 @@ func spanOf(n *trace.Node) (t tensorSpan, ok bool) {
 	return tensorSpan{From: n.Data, To: n.Data + size, Place: FaultPlace{Expert: -1}}, true
 }
 
-// leafSpan is where a leaf lies, and what it is for.
+// leafSpan returns a leaf's address range and what it is used for.
 func leafSpan(words ops.Vocabulary, n *trace.Node, chosen bool) (tensorSpan, bool) {
 	t, ok := spanOf(n)
 	if !ok {
@@ -78,7 +78,7 @@ func leafSpan(words ops.Vocabulary, n *trace.Node, chosen bool) (tensorSpan, boo
 	return t, true
 }
 
-// chosenLeaves are the weights of which products use some experts only.
+// chosenLeaves returns the weights of which matmuls use only some experts.
 func chosenLeaves(sh *Shape) map[int32]bool {
 	out := map[int32]bool{}
 	for i := range sh.Nodes {
@@ -90,7 +90,8 @@ func chosenLeaves(sh *Shape) map[int32]bool {
 	return out
 }
 
-// opPlace tells which of an operator's own tensors has an address, weights first; the zero value: none.
+// opPlace returns which of an operator's own tensors contains an address, weights first; the zero value:
+// none.
 func opPlace(o *Op, addr uint64) (p FaultPlace) {
 	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(o.Shape.Nodes) {
 		return p
@@ -134,10 +135,10 @@ func opPlace(o *Op, addr uint64) (p FaultPlace) {
 	return p
 }
 
-// Whereabouts knows what addresses of a process are for.
+// Whereabouts knows what the addresses of a process are used for.
 type Whereabouts struct {
-	Leaves   []tensorSpan // in order of address, as far as they are sorted
-	results  []tensorSpan // of operators, joined where they touch; no names
+	Leaves   []tensorSpan // in address order, for the sorted part
+	results  []tensorSpan // of operators, joined where adjacent; without names
 	seen     map[leafKey]bool
 	shapes   map[*Shape]bool
 	sorted   bool
@@ -152,10 +153,10 @@ type leafKey struct {
 
 type FileID struct{ Dev, Inode uint64 }
 
-// maxSpans bounds the tensors that are known of a process.
+// maxSpans bounds the known tensors of a process.
 const maxSpans = 1 << 18
 
-// Learn takes the tensors of shapes that came since.
+// Learn takes the tensors of graph definitions that are new since the last call.
 func (w *Whereabouts) Learn(q *Proc) {
 	if q == nil {
 		return
@@ -194,7 +195,7 @@ func (w *Whereabouts) Learn(q *Proc) {
 	}
 }
 
-// joinSpans sorts spans and joins those that touch.
+// joinSpans sorts spans and joins adjacent ones.
 func joinSpans(s []tensorSpan) []tensorSpan {
 	slices.SortFunc(s, func(a, b tensorSpan) int { return cmp.Compare(a.From, b.From) })
 	out := s[:0]
@@ -208,8 +209,8 @@ func joinSpans(s []tensorSpan) []tensorSpan {
 	return out
 }
 
-// inSpans finds the span with an address. Spans can overlap where memory was used again: the one that
-// begins last has it.
+// inSpans finds the span that contains an address. Spans can overlap where memory was reused; the one that
+// begins last wins.
 func inSpans(s []tensorSpan, addr uint64) *tensorSpan {
 	i := sort.Search(len(s), func(i int) bool { return s[i].From > addr })
 	for k := i - 1; k >= 0 && k >= i-8; k-- {
@@ -220,7 +221,7 @@ func inSpans(s []tensorSpan, addr uint64) *tensorSpan {
 	return nil
 }
 
-// place tells what an address is for.
+// place returns what an address is used for.
 func (w *Whereabouts) place(q *Proc, addr uint64) FaultPlace {
 	w.Learn(q)
 	m := w.mapping(addr)
@@ -265,7 +266,7 @@ func (w *Whereabouts) file(addr uint64) string {
 	return ""
 }
 
-// mapped takes what a process has mapped now.
+// mapped takes the current mappings of a process.
 func (w *Whereabouts) mapped(m *trace.Memory) {
 	if len(m.Maps) == 0 {
 		return

@@ -10,25 +10,25 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A graph whose order of operators is known is followed by one hit an operator and thread: its arrival at the
-// barrier that ends the operator. An operator then starts when the last thread has arrived at the barrier
-// before; the first one before its first arrival, by the time it was learned to take, or with its graph where
-// that is not known. Nothing is guessed: what the n-th arrival ends was learned from begins (Shape.Order),
-// the graph's identity was taken at its start, and a graph in which the arrivals of any thread do not fit in
-// number is left out and counted.
+// A graph whose operator order is known is followed by one hit per operator and thread: the arrival at the
+// barrier that ends the operator. An operator then starts when the last thread has arrived at the previous
+// barrier. The first operator starts its learned duration before its first arrival, or with its graph where
+// that duration is unknown. Nothing is guessed: which operator the n-th arrival ends was learned from begins
+// (Shape.Order), and the graph identity was taken at its start. A graph in which the number of arrivals of
+// any thread does not match is left out and counted.
 
-// following is a graph under way that is followed.
+// following is an open graph that is followed.
 type following struct {
 	threads []*followed
-	pool    uint64 // of its thread pool; 0: not known yet
-	hits    uint64 // arrivals in all
+	pool    uint64 // of its thread pool; 0: unknown so far
+	hits    uint64 // arrivals in total
 }
 
 // followed is one thread of such a graph.
 type followed struct {
 	t        *thread
 	arrivals []arrival
-	off      []offTime // when it was off its CPU
+	off      []offTime // when it was off-CPU
 }
 
 type arrival struct {
@@ -36,10 +36,10 @@ type arrival struct {
 	cpu  uint16
 }
 
-// UnknownIth stands for the number of a thread in its team that no begin told.
+// UnknownIth is the thread's index in its team when no begin reported it.
 const UnknownIth = ^uint16(0)
 
-// follow begins to follow a graph.
+// follow starts following a graph.
 func (p *replayer) follow(q *Proc, x *exec) {
 	f := p.spare
 	if f == nil {
@@ -70,7 +70,7 @@ func (f *following) thread(t *thread) *followed {
 	return w
 }
 
-// arrive takes an arrival; false if it belongs to no graph that is followed.
+// arrive takes an arrival; false if it belongs to no followed graph.
 func (p *replayer) arrive(q *Proc, t *thread, h *trace.Hit) bool {
 	x := t.at
 	if x == nil || x.closed || x.f.pool != h.Arg {
@@ -92,8 +92,8 @@ func (p *replayer) arrive(q *Proc, t *thread, h *trace.Hit) bool {
 	return true
 }
 
-// followedBy returns the followed graph that a thread with this pool works at. early: several are
-// under way, and whose pool it is the first arrival of their main threads will tell.
+// followedBy returns the followed graph that a thread with this pool works on. early: several are open, and
+// the first arrival of their main threads will reveal which one owns the pool.
 func (q *Proc) followedBy(t *thread, pool uint64) (x *exec, early bool) {
 	if n := len(t.execs); n > 0 {
 		return t.execs[n-1].following(), false // its own
@@ -117,7 +117,7 @@ func (x *exec) following() *exec {
 	return x
 }
 
-// takeEarly hands on arrivals that came before their pool was known.
+// takeEarly replays arrivals that came before their pool was known.
 func (p *replayer) takeEarly(q *Proc, pool uint64) {
 	if len(q.early) == 0 {
 		return
@@ -131,14 +131,14 @@ func (p *replayer) takeEarly(q *Proc, pool uint64) {
 	}
 }
 
-// switchedOn notes a time off its CPU of a thread, and until when of it it was blocked.
+// switchedOn notes a thread's off-CPU interval and until when it was blocked.
 func (t *thread) switchedOn(from, to, blocked int64) {
 	if t.at != nil && !t.at.closed {
 		t.rec.off = append(t.rec.off, offTime{Span{from, to}, blocked})
 	}
 }
 
-// offIn sums up the time the thread was off its CPU between two times, and of it blocked.
+// offIn sums a thread's off-CPU time between two times, and the blocked part of it.
 func (w *followed) offIn(from, to int64) (off, blocked int64) {
 	for _, s := range w.off {
 		if s.From >= to {
@@ -160,7 +160,7 @@ func (p *replayer) followedDone(q *Proc, x *exec) error {
 		q.early = q.early[:0]
 	}
 	p.spare = f
-	if x.g.Untraced != "" { // of a part of it nothing was to be seen
+	if x.g.Untraced != "" { // a part of it was not traced
 		return nil
 	}
 	order := x.shape.Order
@@ -216,7 +216,7 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 		a := w.arrivals[i]
 		th := &o.Threads[k]
 		begin := start
-		if i == 0 && x.shape.First > 0 { // threads start one after the other
+		if i == 0 && x.shape.First > 0 { // threads start one after another
 			begin = max(start, a.time-x.shape.First)
 		}
 		*th = OpThread{TID: w.t.tid, Ith: w.t.ith, CPU: a.cpu, Start: begin, Wait: last - a.time}
@@ -231,9 +231,9 @@ func (p *replayer) followedOp(x *exec, i int, start, last int64) error {
 	return p.opSeen(x, o)
 }
 
-// Which operators are seen, as the recorder told.
+// Which operators are traced, as the recorder reported.
 
-// watchAt returns what was seen of operators at a time, and why.
+// watchAt returns what was traced of operators at a time, and why.
 func (q *Proc) watchAt(t int64) trace.Watch {
 	for i := len(q.watches) - 1; i >= 0; i-- {
 		if q.watches[i].Time <= t {
@@ -247,7 +247,7 @@ func (p *replayer) watch(w *trace.Watch) {
 	q := p.proc(w.PID)
 	n := len(q.watches)
 	if n > 0 && w.Time <= q.watches[n-1].Time {
-		return // told again for readers that begin in the middle
+		return // repeated for readers that begin in the middle
 	}
 	if k := len(q.throttled); k > 0 && q.throttled[k-1].End == 0 {
 		q.throttled[k-1].End = w.Time
@@ -257,12 +257,12 @@ func (p *replayer) watch(w *trace.Watch) {
 			trace.Loss{Start: w.Time, Why: trace.WhyThrottled, What: trace.LostGraphs, CPU: -1})
 	}
 	q.watches = append(q.watches, *w)
-	if n >= 64 { // graphs under way began later
+	if n >= 64 { // open graphs began later
 		q.watches = slices.Delete(q.watches, 0, n/2)
 	}
 }
 
-// skipped counts a graph whose operators were not seen, to the span without that it lies in.
+// skipped counts a graph whose operators were not traced, in the untraced interval that it lies in.
 func (q *Proc) skipped(begin, end int64) {
 	for i := len(q.throttled) - 1; i >= 0; i-- {
 		if l := &q.throttled[i]; l.Start < end {
@@ -283,19 +283,19 @@ func unseen(x *exec, now trace.Watch) string {
 	return ""
 }
 
-// follows tells whether arrivals are all that is needed of a graph whose order is known. Where begins are
-// seen too, those of a graph with one operator tell more of it.
+// follows reports whether arrivals are all that is needed for a graph whose order is known. Where begins are
+// seen too, those of a graph with one operator provide more detail.
 func follows(w trace.Watch, sh *Shape) bool {
 	return w.Ops == trace.WatchArrivals || w.Ops == trace.WatchBoth &&
 		(w.Why == "" || w.Why == trace.WhyLearning) && sh.runs > 1
 }
 
-// unseenSince says the same of a graph that ends now: what is seen changed while it ran.
+// unseenSince does the same for a graph that ends now, where tracing changed while it ran.
 func (q *Proc) unseenSince(x *exec, now int64) string {
 	if x.watch.Ops == trace.WatchOff {
 		return trace.WhyThrottled
 	}
-	why := "" // where its arrivals were all seen
+	why := "" // while all its arrivals were seen
 	for i := len(q.watches) - 1; i >= 0 && q.watches[i].Time > x.watch.Time; i-- {
 		switch w := &q.watches[i]; {
 		case w.Time > now:

@@ -9,55 +9,55 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Queue is a queue of a device, as the device's own interface has it (a Vulkan queue, a CUDA stream).
+// Queue is a queue of a device, as the device's own interface defines it (a Vulkan queue, a CUDA stream).
 type Queue struct {
 	PID     int32
-	ID      int    // number in its process, from 1, in the order in which work was handed over
-	Device  int    // number of its device in its process, from 1; 0: not told
-	Backend string // whose graphs it ran; empty: none of a graph's so far
+	ID      int    // number in its process, from 1, in order of first use
+	Device  int    // number of its device in its process, from 1; 0: unknown
+	Backend string // whose graphs it ran; empty: none of a graph so far
 }
 
-// Submission is one call that handed work to a queue.
+// Submission is one call that submitted work to a queue.
 type Submission struct {
 	Queue *Queue
 	TID   int32
-	Graph *Graph // during which it was called; nil: none, copies are handed over so
-	Step  int64  // 0: in none
+	Graph *Graph // during which it was called; nil: none, as for copies
+	Step  int64  // 0: outside any step
 	Entry string // the function called
 	Start int64  // of the call, ns
-	Call  int64  // how long it took, ns; -1: its return was not seen
-	Work  int32  // batches of work; 0: none, it is there to be waited for; -1: not told
-	// Begin is when the device could begin: Start, or when what was before it on its queue was seen done.
+	Call  int64  // its duration, ns; -1: its return was not seen
+	Work  int32  // batches of work; 0: none, a fence to wait for; -1: unknown
+	// Begin is when the device could begin: at Start, or when the work before it on its queue was seen done.
 	// Done is when the host knew that it was done, ns: an upper bound. 0: not seen.
 	Begin, Done int64
-	// By is the function that told, "synchronize" where it was the backend's own.
+	// By is the function that reported completion, "synchronize" for the backend's own.
 	By string
 }
 
 const (
 	maxQueues    = 1024
-	maxOpen      = 1 << 14 // submissions of a queue that nobody waited for
-	maxOpens     = 1 << 17 // of all queues of a process
-	maxBusySpans = 1 << 12 // spans of one graph that are apart
-	// bySync is Submission.By where the wait was the backend's.
+	maxOpen      = 1 << 14 // submissions of a queue that no thread waited for
+	maxOpens     = 1 << 17 // in all queues of a process
+	maxBusySpans = 1 << 12 // disjoint spans of one graph
+	// bySync is the value of Submission.By for waits in the backend's own function.
 	bySync = "synchronize"
 )
 
-// queueKey tells queues apart.
+// queueKey identifies a queue.
 type queueKey struct{ handle, device uint64 }
 
-// queue is a queue with what is under way on it, in order of submission: a queue does one thing after the
-// other, so what is done implies all before it.
+// queue is a queue with its open submissions, in order. A queue executes in order, so a completed submission
+// implies that all before it are complete.
 type queue struct {
 	Queue
 	device uint64 // its handle
 	open   []openSubmission
-	done   int64 // when the latest that is done was seen done
+	done   int64 // when the latest completion was seen
 }
 
 type openSubmission struct {
 	*Submission
-	token uint64 // tells when it is done; 0: none
+	token uint64 // signals its completion; 0: none
 	x     *handed
 }
 
@@ -65,17 +65,17 @@ type openSubmission struct {
 type handed struct {
 	g      *Graph
 	object uint64 // the backend
-	device uint64 // its handle; 0: not told
+	device uint64 // its handle; 0: unknown
 	queue  *Queue
 	subs   int
 	left   int // submissions that are not known to be done
 	closed bool
 	torn   bool // not all of it was seen
-	told   bool // its span was handed on
+	told   bool // its span was emitted
 	call   int64
 	begin  int64
 	done   int64
-	spans  []interval // in which the device was busy with it, ascending and apart
+	spans  []interval // in which the device was busy with it, ascending and disjoint
 	tid    int32
 	waited int64
 	by     string
@@ -83,7 +83,7 @@ type handed struct {
 
 type interval struct{ from, to int64 }
 
-// add puts an interval into the union; they come in order of their ends.
+// add adds an interval to the union; intervals come in order of their ends.
 func (h *handed) add(from, to int64) {
 	for n := len(h.spans); n > 0 && h.spans[n-1].to >= from; n = len(h.spans) {
 		from = min(from, h.spans[n-1].from)
@@ -103,7 +103,7 @@ func (h *handed) busy() (sum int64) {
 	return sum
 }
 
-// waiting is a call under way that waits for work of queues.
+// waiting is a call in progress that waits for work of queues.
 type waiting struct {
 	since                int64
 	entry                string
@@ -112,7 +112,7 @@ type waiting struct {
 	n                    int32
 }
 
-// queueMark takes the marks of queues.
+// queueMark handles the boundary events of queues.
 func (p *replayer) queueMark(q *Proc, t *thread, m *trace.Mark) error {
 	_, entry, _ := backendOf(q, m.Site)
 	switch m.Kind {
@@ -126,7 +126,7 @@ func (p *replayer) queueMark(q *Proc, t *thread, m *trace.Mark) error {
 		w := t.wait
 		t.wait = waiting{}
 		if w.since == 0 || w.entry != entry || m.Failed() {
-			return nil // it began before the recording, or it says that it is not done
+			return nil // it began before the recording, or reports that it is not done
 		}
 		return p.waited(q, t, &w, m.Time)
 	case trace.MarkDone:
@@ -142,7 +142,7 @@ func coversOf(q *Proc, site uint32) trace.Covers {
 	return q.info.Sites[site].Covers
 }
 
-// queueOf returns a queue, nil where there are too many.
+// queueOf returns a queue, or nil if there are too many.
 func (q *Proc) queueOf(handle, device uint64) *queue {
 	k := queueKey{handle, device}
 	if u := q.queues[k]; u != nil {
@@ -175,7 +175,7 @@ func (p *replayer) submitBegin(q *Proc, t *thread, m *trace.Mark, entry string) 
 	if u == nil {
 		return nil
 	}
-	if len(u.open) >= maxOpen { // nobody waits, or the waits are not seen
+	if len(u.open) >= maxOpen { // nothing waits, or the waits are not seen
 		if err := p.giveUp(q, u); err != nil {
 			return err
 		}
@@ -214,7 +214,7 @@ func (p *replayer) submitBegin(q *Proc, t *thread, m *trace.Mark, entry string) 
 	return nil
 }
 
-// submitEnd notes how long the call took; one that failed handed nothing over.
+// submitEnd notes how long the call took; a failed call submitted nothing.
 func (p *replayer) submitEnd(q *Proc, t *thread, m *trace.Mark) {
 	s := t.submitting
 	t.submitting = nil
@@ -227,7 +227,7 @@ func (p *replayer) submitEnd(q *Proc, t *thread, m *trace.Mark) {
 			continue
 		}
 		i := len(u.open) - 1
-		for i >= 0 && u.open[i].Submission != s { // others may have been begun since
+		for i >= 0 && u.open[i].Submission != s { // others may have begun since
 			i--
 		}
 		if i < 0 {
@@ -249,7 +249,7 @@ func (p *replayer) submitEnd(q *Proc, t *thread, m *trace.Mark) {
 	}
 }
 
-// giveUp drops a queue's submissions: when they were done cannot be told any more.
+// giveUp drops a queue's submissions: their completion can no longer be determined.
 func (p *replayer) giveUp(q *Proc, u *queue) error {
 	q.opens -= len(u.open)
 	for _, o := range u.open {
@@ -264,11 +264,11 @@ func (p *replayer) giveUp(q *Proc, u *queue) error {
 	return nil
 }
 
-// waited takes the return of a call that waited, from since on.
+// waited handles the return of a call that waited since a time.
 func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 	switch w.covers {
 	case trace.CoversToken:
-		if w.n > 1 { // which of them, if not all, is not told
+		if w.n > 1 { // which of them, if not all, is unknown
 			return nil
 		}
 		return p.tokenDone(q, t, w.token, w.device, now, w.entry, w.since)
@@ -283,7 +283,7 @@ func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 		}
 	case trace.CoversDevice:
 		if w.device == 0 && !q.oneBackend() {
-			return nil // whose device is not told
+			return nil // its device is unknown
 		}
 		for _, u := range q.order {
 			if u.device != w.device {
@@ -297,7 +297,7 @@ func (p *replayer) waited(q *Proc, t *thread, w *waiting, now int64) error {
 	return nil
 }
 
-// oneBackend tells whether all queues with work are of one backend.
+// oneBackend reports whether all queues with work belong to one backend.
 func (q *Proc) oneBackend() bool {
 	name := ""
 	for _, u := range q.order {
@@ -321,8 +321,8 @@ func before(u *queue, t int64) int {
 	return n
 }
 
-// tokenDone takes it that the latest submission with a handle is done. since is when a thread began to wait
-// for it, 0: it did not.
+// tokenDone completes the latest submission with a handle. since is when a thread began to wait for it, 0:
+// none did.
 func (p *replayer) tokenDone(q *Proc, t *thread, token, device uint64, now int64, by string,
 	since int64) error {
 	if token == 0 {
@@ -374,10 +374,10 @@ func (p *replayer) doneUntil(q *Proc, t *thread, u *queue, n int, now int64, by 
 	return p.handOver(q, graphs)
 }
 
-// wait adds what a thread waited for a graph from since (0: it did not) until now, without what it waited for
-// work that was done before, at done.
+// wait adds the time that a thread waited for a graph from since (0: it did not) to now, without the wait for
+// earlier work, which was done at done.
 func (h *handed) wait(t *thread, since, done, now int64) {
-	if t.sync.since != 0 && t.sync.device == h.object { // the backend's own wait, this call is a part of it
+	if t.sync.since != 0 && t.sync.device == h.object { // this call is a part of the backend's own wait
 		since = t.sync.since
 	}
 	if since != 0 {
@@ -385,7 +385,7 @@ func (h *handed) wait(t *thread, since, done, now int64) {
 	}
 }
 
-// handOver hands on the graphs that are done, in the order in which they were handed to the device.
+// handOver emits the completed graphs, in the order in which they were submitted to the device.
 func (p *replayer) handOver(q *Proc, graphs []*handed) error {
 	graphs = slices.DeleteFunc(graphs, func(h *handed) bool { return h.left > 0 || !h.closed || h.told })
 	for i, h := range graphs {
@@ -416,7 +416,8 @@ func (p *replayer) handOver(q *Proc, graphs []*handed) error {
 	return nil
 }
 
-// add returns how much of the time of a graph no graph before it had on the same device, and keeps it.
+// add returns how much of a graph's time no earlier graph covered on the same device, and records it as
+// covered.
 func (q *Proc) add(h *handed) (added int64) {
 	k := queueKey{device: h.device}
 	if k.device == 0 {
@@ -443,8 +444,8 @@ func (h *handed) span(p *replayer) *DeviceSpan {
 	return d
 }
 
-// synced completes what a backend's synchronize covers: what was handed over for its graphs, and all that is
-// before that on the same queues.
+// synced completes what a backend's synchronize covers: the submissions of its graphs, and everything before
+// them on the same queues.
 func (p *replayer) synced(q *Proc, t *thread, object uint64, since, now int64) error {
 	for _, u := range q.order {
 		n := 0
@@ -460,7 +461,7 @@ func (p *replayer) synced(q *Proc, t *thread, object uint64, since, now int64) e
 	return nil
 }
 
-// queuesEnd hands on what was not seen done when the trace ends.
+// queuesEnd emits what was not seen done when the trace ends.
 func (p *replayer) queuesEnd() error {
 	for _, pid := range slices.Sorted(maps.Keys(p.procs)) {
 		for _, u := range p.procs[pid].order {

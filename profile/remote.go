@@ -11,50 +11,50 @@ import (
 )
 
 // Remote is a graph that one process handed to another one on this machine (ggml's RPC backend), with the
-// graph that the other computed for it. Both are timed by one clock.
+// graph that the other process computed for it. Both are timed by the same clock.
 type Remote struct {
 	Client, Server *Graph
-	// Done is when a thread of the client had waited for it, ns; 0: not seen. Waited is how long it did.
+	// Done is when a client thread had waited for it, ns; 0: not seen. Waited is how long it waited.
 	Done, Waited int64
-	// Queued is the part of Sent in which the server still computed a graph that it had got before.
+	// Queued is the part of Sent in which the server still computed a graph that it had received before.
 	Queued int64
 }
 
 // Sent is the time from when the client began to hand the graph over to when the server began to compute it:
-// written down, sent, read, made a graph of; and waiting for the graph before (Queued).
+// serialising, sending, reading, building the graph, and waiting for the previous graph (Queued).
 func (r *Remote) Sent() int64 { return r.Server.Start - r.Client.Start }
 
-// Answered is the time from the server's end to when the client knew; false: that was not seen.
+// Answered is the time from the server's end to when the client knew of it; false: not seen.
 func (r *Remote) Answered() (int64, bool) {
 	return r.Done - r.Server.Start - r.Server.Dur, r.Done != 0
 }
 
 const (
-	// maxCalls bounds the graphs of one backend that wait for their server's: of a server elsewhere, none
-	// ever comes.
+	// maxCalls bounds the graphs of one backend that wait for their server graph. It never comes from a
+	// server on another machine.
 	maxCalls = 1 << 10
-	// maxRemoteOpen bounds those whose client was not seen to wait.
+	// maxRemoteOpen bounds the graphs whose client was not seen to wait.
 	maxRemoteOpen = 1 << 8
 	// maxRemoteQueues bounds the backends that hand graphs over.
 	maxRemoteQueues = 1 << 8
 )
 
-// remoteLinks joins graphs that were handed over with those that other processes computed for them. What one
-// backend object hands over is computed in that order, so the next graph of another process that has the same
-// operators, types and dimensions is the oldest one's that still waits. Addresses differ; tensors' names
-// travel and decide between several.
+// remoteLinks joins graphs that were handed over with those that other processes computed for them. One
+// backend object's graphs are computed in the order in which they were handed over. The next graph of another
+// process with the same operators, types and dimensions is therefore the oldest one that still waits.
+// Addresses differ between the processes; tensor names are transferred and decide between candidates.
 type remoteLinks struct {
 	queues []*remoteQueue
 	kinds  map[*Shape]remoteKind
 	served map[*Graph]*remoteCall
-	last   map[int32]int64 // by the server's thread: the end of its latest graph that was handed over
+	last   map[int32]int64 // by server thread: end of its latest graph that was handed over
 }
 
-// remoteQueue is what one backend object of a process handed over.
+// remoteQueue holds what one backend object of a process handed over.
 type remoteQueue struct {
 	pid    int32
 	device uint64
-	server int32         // the thread that computed its latest
+	server int32         // the thread that computed its latest graph
 	calls  []*remoteCall // not yet begun by a server
 	open   []*remoteCall // begun, and not waited for
 }
@@ -62,20 +62,20 @@ type remoteQueue struct {
 // remoteCall is one graph that was handed over.
 type remoteCall struct {
 	x      *exec
-	ended  bool // the client's call
+	ended  bool // the client's call ended
 	remote *Remote
 	served bool // the server's graph ended
 	done   int64
 	waited int64
 }
 
-// remoteKind is what a graph's definition tells of it in another process.
+// remoteKind identifies a graph definition across processes.
 type remoteKind struct {
 	nodes       int
-	work, names uint64 // hashes of operators, types, dimensions; of names
+	work, names uint64 // hashes: of operators, types and dimensions; of names
 }
 
-// kind returns what a shape's nodes are, wherever they lie.
+// kind returns the identity of a graph definition, independent of addresses.
 func (l *remoteLinks) kind(s *Shape) remoteKind {
 	if k, ok := l.kinds[s]; ok {
 		return k
@@ -104,8 +104,8 @@ func (l *remoteLinks) kind(s *Shape) remoteKind {
 	return k
 }
 
-// fits says whether g can be what was handed over with x, and whether names say so too. Of a graph without a
-// definition only the number of nodes is known.
+// fits reports whether g can be what was handed over with x, and whether the names match too. Of a graph
+// without a definition only the number of nodes is known.
 func (l *remoteLinks) fits(x *exec, g *Graph) (fits, named bool) {
 	if x.shape == nil || g.Shape == nil {
 		return x.g.NNodes > 0 && x.g.NNodes == g.NNodes, false
@@ -135,7 +135,7 @@ func (l *remoteLinks) call(q *Proc, x *exec) {
 	x.remote = c
 }
 
-// serve finds out for whom a process begins a graph that belongs to no step of its own.
+// serve finds the client for which a process begins a graph that belongs to no step of its own.
 func (p *replayer) serve(q *Proc, g *Graph) error {
 	l := &p.remote
 	var from *remoteQueue
@@ -147,7 +147,7 @@ func (p *replayer) serve(q *Proc, g *Graph) error {
 		p.outdated(e, q, g.Start)
 		for i, c := range e.calls {
 			fits, named := l.fits(c.x, g)
-			// one further on only if all says so: those before it were not seen
+			// a later one only if the names match too: then those before it were not seen
 			if fits && (i == 0 || named) {
 				r := 0
 				if named {
@@ -191,8 +191,8 @@ func (p *replayer) serve(q *Proc, g *Graph) error {
 	return nil
 }
 
-// outdated drops what cannot be what process q begins at a time: what its client has waited for already, what
-// was handed over before q was watched, what lies before a loss of marks, after which their order tells
+// outdated drops what process q cannot be starting now: what its client has already waited for, what was
+// handed over before q was watched, and what precedes a loss of boundary events, after which the order means
 // nothing.
 func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 	var since int64
@@ -209,7 +209,7 @@ func (p *replayer) outdated(e *remoteQueue, q *Proc, now int64) {
 	})
 }
 
-// remoteEnd takes the end of a graph that was handed over, or computed for another process.
+// remoteEnd handles the end of a graph that was handed over, or computed for another process.
 func (p *replayer) remoteEnd(x *exec) error {
 	l := &p.remote
 	if c := x.remote; c != nil {
@@ -232,7 +232,7 @@ func (p *replayer) remoteEnd(x *exec) error {
 	return p.settle(c)
 }
 
-// settle hands on a remote graph of which nothing more can come.
+// settle emits a remote graph for which nothing more can come.
 func (p *replayer) settle(c *remoteCall) error {
 	if !c.ended || !c.served {
 		return nil
@@ -252,9 +252,8 @@ func (p *replayer) settle(c *remoteCall) error {
 	return p.handOnRemote(c)
 }
 
-// remoteSynced takes that a thread of process q has waited for a backend from a time on, until now:
-// everything that was handed over before is done. What was handed over last is known to have been done only
-// now.
+// remoteSynced handles that a thread of process q waited for a backend from since until now: everything
+// handed over before is done. What was handed over last is known to be done only now.
 func (p *replayer) remoteSynced(q *Proc, device uint64, since, now int64) error {
 	for _, e := range p.remote.queues {
 		if e.pid != q.pid || e.device != device {
@@ -271,8 +270,8 @@ func (p *replayer) remoteSynced(q *Proc, device uint64, since, now int64) error 
 			switch {
 			case !before(c):
 			case !c.served:
-				c.done, c.waited = now, now-since // its end is about to be seen, or was not
-			case i+1 < len(ready) && before(ready[i+1]): // somebody waited for a later one
+				c.done, c.waited = now, now-since // its end is about to be seen, or was not seen
+			case i+1 < len(ready) && before(ready[i+1]): // a thread waited for a later one
 				if err := p.handOnRemote(c); err != nil {
 					return err
 				}
@@ -287,7 +286,7 @@ func (p *replayer) remoteSynced(q *Proc, device uint64, since, now int64) error 
 	return nil
 }
 
-// handOnRemote hands on a remote graph. One whose client knew its result before it was computed is none.
+// handOnRemote emits a remote graph, unless its client knew the result before it was computed.
 func (p *replayer) handOnRemote(c *remoteCall) error {
 	for _, e := range p.remote.queues {
 		e.open = slices.DeleteFunc(e.open, func(x *remoteCall) bool { return x == c })
@@ -300,7 +299,7 @@ func (p *replayer) handOnRemote(c *remoteCall) error {
 	return p.sink.Remote(r)
 }
 
-// remoteRest hands on what nobody was seen to wait for.
+// remoteRest emits what no thread was seen to wait for.
 func (p *replayer) remoteRest() error {
 	for _, e := range p.remote.queues {
 		for _, c := range slices.Clone(e.open) {
@@ -314,5 +313,5 @@ func (p *replayer) remoteRest() error {
 	return nil
 }
 
-// HandedOver tells whether another process computes the graph: its backend only passes it on.
+// HandedOver reports whether another process computes the graph: its backend only forwards it.
 func (g *Graph) HandedOver() bool { return g.Vocabulary().HandsOver(g.Backend) }

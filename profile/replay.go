@@ -12,17 +12,16 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Replay reads a trace and hands its steps, graphs and operators to sink, in order of
-// completion. Memory stays bounded by what is under way at one time, not by the trace's
-// length. A torn trace is replayed up to where it is whole; Header.Torn tells.
+// Replay reads a trace and hands its steps, graphs and operators to sink, in order of completion. Memory is
+// bounded by what is in progress at one time, not by the trace's length. A truncated trace is replayed up to
+// the damage; Header.Torn reports it.
 //
-// What was only partly seen is not handed on as if it were whole: a step that had begun
-// before the recording, or did not end in it, is left out and counted in Header.Losses
-// ("cut").
+// Incomplete steps are not handed on as if they were complete: a step that began before the recording, or did
+// not end in it, is left out and counted in Header.Losses ("cut").
 func Replay(r *trace.Reader, sink Sink) (*Header, error) { return ReplayReusing(r, sink, nil) }
 
-// ReplayReusing is [Replay] for a run whose only sink hands operators that it needs no more to the pool: they
-// are used again.
+// ReplayReusing is [Replay] for a run whose only sink returns operators that it no longer needs to the pool,
+// where they are reused.
 func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 	p := newReplayer(sink)
 	if pool != nil {
@@ -51,8 +50,7 @@ func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 	return &p.h, nil
 }
 
-// replayer is the state machine from hits to operators. It is a function of what it is fed
-// alone.
+// replayer is the state machine from hits to operators. It depends only on its input.
 type replayer struct {
 	sink  Sink
 	merge merge.Merger
@@ -60,26 +58,26 @@ type replayer struct {
 	procs map[int32]*Proc
 	comms map[int32]string
 
-	recent [64]recentThread // the last seen, by the low bits of their numbers
+	recent [64]recentThread // the most recent, by the low bits of their IDs
 	ops    *OpPool
 
 	nextStep, nextGraph, nextOp, nextShape int64
 
 	remote remoteLinks
 	count  counting
-	faults *faultJoin // nil: nobody takes them
+	faults *faultJoin // nil: no sink takes faults
 
 	filter  trace.Filter // of operators
-	hitCost int64        // of the dearest operator probe, ns
-	spare   *following   // to be used again
+	hitCost int64        // of the most expensive operator probe, ns
+	spare   *following   // for reuse
 
-	cutHits, cutMarks    cut // before the first whole step or graph, or after the last
+	cutHits, cutMarks    cut // before the first complete step or graph, or after the last
 	unmatched, undefined cut
-	learning             cut // graphs whose order was not known yet
+	learning             cut // graphs whose order was not yet known
 	unchosen             cut // choices of experts that no operator was seen to use
 }
 
-// cut counts events that belong to nothing that was seen whole.
+// cut counts events outside every complete step or graph.
 type cut struct {
 	n           uint64
 	first, last int64
@@ -101,53 +99,53 @@ type Proc struct {
 	Shapes  map[uint64]*Shape
 	threads map[int32]*thread
 	open    []*exec
-	entries bool            // it has entry points that are probed
+	entries bool            // it has probed entry points
 	ends    bool            // arrivals at the operators' barrier are probed
-	ending  map[string]bool // calls that copy whose ends are probed
+	ending  map[string]bool // copy calls whose ends are probed
 	copies  bool            // copies are probed
 	devices map[uint64]submitted
-	// queues of devices, in the order in which they were used first
+	// queues of devices, in order of first use
 	queues   map[queueKey]*queue
 	order    []*queue
 	nDevices int
 	opens    int                      // submissions that are not known to be done
 	objects  map[string]deviceObjects // by backend
-	covered  map[queueKey]int64       // until when a device's time is in a span
-	awaited  []*awaitedStep           // in the order of their graphs
-	// when probes were set: at the beginning, and for each library that came later
+	covered  map[queueKey]int64       // until when a device's time is covered by a span
+	awaited  []*awaitedStep           // in order of their graphs
+	// when probes were set: at the beginning, and for each library loaded later
 	attached []int64
-	// when graphs of backends other than the CPU were first watched: what their functions are is
-	// known only once a scheduler ran
+	// when graphs of backends other than the CPU were first watched: their functions are known only once a
+	// scheduler ran
 	backends int64
 
-	watches   []trace.Watch // what is seen of operators, from when on
-	throttled []trace.Loss  // spans in which none were; the last may have no end yet
-	followed  []*exec       // under way
-	early     []trace.Hit   // arrivals of followed graphs whose pool is not known yet
+	watches   []trace.Watch // what is traced of operators, and since when
+	throttled []trace.Loss  // intervals in which none were; the last may be open
+	followed  []*exec       // in progress
+	early     []trace.Hit   // arrivals of followed graphs whose pool is not yet known
 }
 
 // thread is one thread during replay.
 type thread struct {
 	tid      int32
-	offSince int64 // when it left its CPU; 0: it is on one, or nothing is known
-	off      int64 // time off its CPU so far
+	offSince int64 // when it left its CPU; 0: it is on one, or unknown
+	off      int64 // off-CPU time so far
 	blocked  blocking
 
-	// The operator it is in or was in last: its graph, its index in the operator's threads, offset of off
-	// at its begin.
+	// The operator it is in or was in last: its graph, its index in the operator's threads, and the value of
+	// off at its begin.
 	exec      *exec
-	begun     int // exec.begun then
+	begun     int // the value of exec.begun then
 	slot      int
 	offAt     int64
-	blockedAt int64 // the same of blocked.sum
+	blockedAt int64 // the value of blocked.sum then
 	in        bool
 
-	ith uint16 // its number in its team, as last told; UnknownIth
-	at  *exec  // the followed graph it works at, and its record there
+	ith uint16 // its index in its team, as last reported, or UnknownIth
+	at  *exec  // the followed graph it works on, and its record there
 	rec *followed
 
 	steps []*openStep
-	// Scheduler runs outside of any step that was seen: steps of their own, unless the end of an
+	// Scheduler runs outside any step that was seen. They become steps of their own, unless the end of an
 	// entry point follows whose begin was not seen.
 	pending []*openStep
 	entered bool // a step's begin was seen
@@ -159,10 +157,10 @@ type thread struct {
 	serves         bool // it computes graphs for another process
 
 	meter      meter
-	copying    *openCopy // under way
+	copying    *openCopy // in progress
 	sync       syncing
 	wait       waiting
-	submitting *Submission // under way
+	submitting *Submission // in progress
 }
 
 type lastKey struct {
@@ -180,40 +178,40 @@ type schedRun struct {
 	splits int
 }
 
-// openStep is a step that has begun.
+// openStep is a step that has begun and not yet ended.
 type openStep struct {
 	*Step
 	entry    string
-	implicit bool                // made from the scheduler's run: no entry point is known
+	implicit bool                // made from the scheduler's run: its entry point is unknown
 	lastEnd  int64               // end of its last graph
-	graphs   []*Graph            // that ended, where there are copies: at most maxCopies
-	copies   []*openCopy         // that wait for its end
+	graphs   []*Graph            // its finished graphs, where there are copies: at most limits.Copies
+	copies   []*openCopy         // waiting for its end
 	chosen   map[uint64]*sharing // the latest choice in each tensor
 }
 
-// exec is the execution of a graph on a backend, under way.
+// exec is a graph execution in progress on a backend.
 type exec struct {
 	g      *Graph
 	shape  *Shape
 	step   *openStep
 	uid    uint64
-	device uint64      // the backend object; 0: not known
+	device uint64      // the backend object; 0: unknown
 	handed *handed     // to a device; nil: no submission was seen
 	remote *remoteCall // it was handed over to another process
 	cur    *Op
-	begun  int // operators so far
-	// arrived[i]: thread i of cur reached the barrier at ends[i]; 0: not yet
+	begun  int // number of operators so far
+	// ends[i] is when thread i of cur reached the barrier; 0: not yet
 	ends   []int64
-	last   int32 // highest node that ran, fused ones included
+	last   int32 // highest node that ran, including fused ones
 	closed bool
 
-	watch   trace.Watch // what was seen of operators when it began
-	threads int         // as planned; 0: not told
-	f       *following  // it is followed by arrivals
+	watch   trace.Watch // what was traced of operators when it began
+	threads int         // as planned; 0: unknown
+	f       *following  // set if it is followed by arrivals
 	choices []*Choice
 }
 
-// recentThread remembers where a thread is kept.
+// recentThread caches where a thread is kept.
 type recentThread struct {
 	pid, tid int32
 	q        *Proc
@@ -347,7 +345,7 @@ func (p *replayer) seen(t int64) {
 	p.h.Last = max(p.h.Last, t)
 }
 
-// Switched keeps account of the time threads are off their CPUs.
+// Switched tracks the off-CPU time of threads.
 func (p *replayer) Switched(s *trace.Sched) error {
 	p.seen(s.Time)
 	if s.Kind == trace.SchedSwitch {
@@ -400,7 +398,7 @@ func (p *replayer) Hit(h *trace.Hit) error {
 		case len(q.open) == 0:
 			p.cutHits.add(h.Time)
 		case slices.ContainsFunc(q.open, func(x *exec) bool { return x.watch.Ops != trace.WatchBoth }):
-			// of a graph that is followed, or whose operators are not to be seen
+			// of a followed graph, or one whose operators are not traced
 		case q.open[len(q.open)-1].shape == nil:
 			p.undefined.add(h.Time)
 		default:
@@ -410,7 +408,7 @@ func (p *replayer) Hit(h *trace.Hit) error {
 		return nil
 	}
 	if !x.shape.Nodes[n].Executes {
-		// before 2024-12 the loop calls every node, also those that compute nothing
+		// before 2024-12 the loop calls every node, including those that compute nothing
 		t.in = false
 		return nil
 	}

@@ -4,14 +4,14 @@ package profile
 
 import "github.com/profinfer/profinfer/trace"
 
-// blocking keeps account of the time a thread slept and could not be interrupted.
+// blocking tracks the time that a thread spent in uninterruptible sleep.
 type blocking struct {
-	since int64 // 0: it does not
-	to    int64 // the end of the last one; 0: none since it left its CPU
+	since int64 // 0: not blocked
+	to    int64 // the end of the latest; 0: none since it left its CPU
 	sum   int64
 }
 
-// left takes a thread's leaving its CPU.
+// left handles that the thread leaves its CPU.
 func (b *blocking) left(s *trace.Sched) {
 	b.since, b.to = 0, 0
 	if s.PrevState&Uninterruptible != 0 {
@@ -19,7 +19,8 @@ func (b *blocking) left(s *trace.Sched) {
 	}
 }
 
-// end takes its wake-up, or that it has a CPU again. It returns when it could go on; 0: it was not blocked.
+// end handles its wake-up, or that it has a CPU again. It returns when the thread could continue; 0: it was
+// not blocked.
 func (b *blocking) end(at int64) int64 {
 	if b.since != 0 && at > b.since {
 		b.sum += at - b.since
@@ -29,7 +30,7 @@ func (b *blocking) end(at int64) int64 {
 	return b.to
 }
 
-// offTime is a time that a thread was off its CPU, blocked until a time of it; 0: not.
+// offTime is an off-CPU interval of a thread and until when it was blocked in it; 0: not at all.
 type offTime struct {
 	Span
 	blocked int64

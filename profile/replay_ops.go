@@ -8,9 +8,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Operators from begins and arrivals, as they come.
+// Operators from begins and arrivals, as they arrive.
 
-// find returns the graph under way that the tensor belongs to, and the tensor's node.
+// find returns the open graph that the tensor belongs to, and the tensor's node.
 func (q *Proc) find(t *thread, addr uint64) (*exec, int32) {
 	if x := t.exec; x != nil && !x.closed && x.shape != nil && x.watch.Ops == trace.WatchBoth {
 		if n := x.node(addr); n >= 0 {
@@ -27,8 +27,8 @@ func (q *Proc) find(t *thread, addr uint64) (*exec, int32) {
 	return nil, -1
 }
 
-// node returns the number of the tensor at addr, -1 if it is not in the graph. It is mostly that
-// of the operator under way, or of the one that came after it the last time.
+// node returns the number of the tensor at addr, -1 if it is not in the graph. It is mostly that of the
+// current operator, or of the one that followed it the last time.
 func (x *exec) node(addr uint64) int32 {
 	sh := x.shape
 	if o := x.cur; o != nil {
@@ -80,8 +80,8 @@ func (p *replayer) opBegin(q *Proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	return nil
 }
 
-// team is how many threads there should be room for in the operator that a hit begins: those that it tells
-// of, but not more than the process was seen to have.
+// team is the number of threads to make room for in the operator that a hit begins: as many as the hit
+// reports, but not more than were seen in the process.
 func (q *Proc) team(h *trace.Hit) int { return min(int(h.Nth), len(q.threads)) }
 
 func (o *Op) has(tid int32) bool {
@@ -93,10 +93,10 @@ func (o *Op) has(tid int32) bool {
 	return false
 }
 
-// fusedWith adds a further node to the operator that the thread has just begun.
+// fusedWith adds a node to the operator that the thread has just begun.
 func (p *replayer) fusedWith(q *Proc, t *thread, h *trace.Hit) {
 	if !t.in || t.exec == nil || t.exec.cur == nil {
-		return // of a begin that is counted already
+		return // of a begin that was counted already
 	}
 	x, o := t.exec, t.exec.cur
 	n, ok := x.shape.ByAddr[h.Arg]
@@ -122,8 +122,8 @@ func (p *replayer) fusedWith(q *Proc, t *thread, h *trace.Hit) {
 
 func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 	if !t.in || t.exec == nil || t.exec.cur == nil || t.slot >= len(t.exec.ends) {
-		// a tensor without elements passes the barrier too, and the closing barrier follows
-		// the last operator's
+		// a tensor without elements passes the barrier too, and the closing barrier follows that of the last
+		// operator
 		return
 	}
 	x := t.exec
@@ -140,9 +140,9 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 	t.in = false
 }
 
-// opDone completes the operator under way: all its threads have arrived, or what is missing
-// was lost. Where arrivals cannot be probed (an inlined barrier), it lasts until now, the next
-// one's begin or the graph's end.
+// opDone completes the current operator: all its threads have arrived, or what is missing was lost. Where
+// arrivals cannot be probed (an inlined barrier), it lasts until now: the begin of the next operator or the
+// graph's end.
 func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 	o := x.cur
 	if o == nil {
@@ -164,10 +164,10 @@ func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 		last = max(last, x.ends[i])
 	}
 	if last == 0 {
-		if o.ID == p.nextOp { // else one of another graph has begun since
+		if o.ID == p.nextOp { // otherwise one of another graph has begun since
 			p.nextOp--
 		}
-		return nil // nobody was seen to arrive: its time is not known
+		return nil // no thread was seen to arrive: its time is unknown
 	}
 	o.Dur = last - o.Start
 	for i := range o.Threads {
@@ -190,7 +190,7 @@ func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 	return p.opSeen(x, o)
 }
 
-// opSeen hands an operator on.
+// opSeen emits an operator.
 func (p *replayer) opSeen(x *exec, o *Op) error {
 	o.Probe = min(p.hitCost, o.Dur)
 	x.g.Ops++
@@ -208,8 +208,8 @@ func (p *replayer) opSeen(x *exec, o *Op) error {
 	return p.sink.Op(o)
 }
 
-// OpPool makes a replay's operators. A run has millions of them, so they are allocated in groups; a group is
-// freed once none of it is in use. The zero value is ready.
+// OpPool allocates a replay's operators. A run has millions of them, so they are allocated in groups; a group
+// is freed once none of it is in use. The zero value is ready to use.
 type OpPool struct {
 	spare []*Op
 	ops   []Op
@@ -221,7 +221,7 @@ const poolGroup = 48
 // maxSpare bounds the operators kept for reuse.
 const maxSpare = 1 << 13
 
-// Release takes operators that nobody uses any more. A nil pool leaves them to their users.
+// Release takes back operators that are no longer used. A nil pool leaves them to their users.
 func (p *OpPool) Release(ops []*Op) {
 	if p == nil {
 		return
@@ -229,7 +229,7 @@ func (p *OpPool) Release(ops []*Op) {
 	p.spare = append(p.spare, ops[:min(len(ops), maxSpare-len(p.spare))]...)
 }
 
-// take returns a zero operator, with room for the threads of a team.
+// take returns a zero operator with room for a team's threads.
 func (p *OpPool) take(team int) *Op {
 	var o *Op
 	if n := len(p.spare) - 1; n >= 0 {

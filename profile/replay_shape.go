@@ -8,10 +8,10 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// shape takes a graph's definition.
+// shape handles a graph definition.
 func (p *replayer) shape(s *trace.Shape) {
 	q := p.proc(s.PID)
-	// told again: for readers that begin in the middle, or since its order is known
+	// repeated: for readers that begin in the middle, or because its order is known now
 	if sh := q.Shapes[s.ID]; sh != nil {
 		if s.Order != nil && s.NNodes == sh.NNodes &&
 			!slices.EqualFunc(s.Order, sh.Order, slices.Equal[[]int32]) {
@@ -39,7 +39,7 @@ func (p *replayer) shape(s *trace.Shape) {
 	q.Shapes[s.ID] = sh
 }
 
-// order takes over what is known of the order in which operators end.
+// order records what is known of the order in which operators end.
 func (sh *Shape) order() {
 	sh.orderOps = make([]string, len(sh.Order))
 	for i, nodes := range sh.Order {

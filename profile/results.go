@@ -9,11 +9,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// When the results of steps were there: a step's call can hand graphs to a device and return long before that
-// is done.
+// When the results of steps were available: a step's call can hand graphs to a device and return long before
+// they are done.
 
-// EndToEnd is the time from the step's begin to when its results were there, ns; false: that was not seen. Of
-// a step that handed graphs over it is known once Sink.Result got it.
+// EndToEnd is the time from the step's begin to when its results were there, ns; false: not seen. For a step
+// that handed graphs over it is known once Sink.Result got it.
 func (s *Step) EndToEnd() (int64, bool) {
 	switch {
 	case !s.HandedOver:
@@ -24,7 +24,7 @@ func (s *Step) EndToEnd() (int64, bool) {
 	return s.Done - s.Start, true
 }
 
-// WithResults is the step with that time as its duration, the call's where it was not seen.
+// WithResults returns the step with its end-to-end time as duration, or the call's where that was not seen.
 func (s *Step) WithResults() (whole *Step, known bool) {
 	if !s.HandedOver {
 		return s, true
@@ -38,24 +38,24 @@ func (s *Step) WithResults() (whole *Step, known bool) {
 	return &c, true
 }
 
-// maxAwaited bounds the steps of a process whose results nobody was seen to wait for yet.
+// maxAwaited bounds the steps of a process whose results no thread was seen to wait for yet.
 const maxAwaited = 256
 
 // awaitedStep is a step that handed graphs over.
 type awaitedStep struct {
 	step   *Step
 	open   []awaitedGraph // not known to be done
-	done   int64          // when the latest of the others was known to be
+	done   int64          // when the latest of the other graphs was known to be done
 	ended  bool
-	passed int64 // when the next step of its context began; 0: none did
+	passed int64 // when the next step of its context began; 0: not yet
 }
 
 type awaitedGraph struct {
 	g      *Graph
-	device uint64 // the backend object; 0: not known
+	device uint64 // the backend object; 0: unknown
 }
 
-// handsOut notes a graph whose call can return before it is done.
+// handsOut notes a graph whose call can return before the graph is done.
 func (q *Proc) handsOut(x *exec) {
 	if x.step == nil || q.computes(x.g.Backend) || q.Vocabulary().CallComputes(x.g.Backend) {
 		return
@@ -72,7 +72,7 @@ func (q *Proc) handsOut(x *exec) {
 	}
 }
 
-// handsOver tells whether a process has backends whose calls can return before their graphs are done.
+// handsOver reports whether a process has backends whose calls can return before their graphs are done.
 func (q *Proc) handsOver() bool {
 	return q.info != nil && slices.ContainsFunc(q.info.Sites, func(s trace.Site) bool {
 		return s.Role == trace.RoleGraphBegin && trace.Elsewhere(s.Backend) &&
@@ -80,7 +80,7 @@ func (q *Proc) handsOver() bool {
 	})
 }
 
-// came notes that graphs of a process are known to be done since a time.
+// came notes that graphs of a process are known to be done at a time.
 func (p *replayer) came(q *Proc, now int64, is func(awaitedGraph) bool) error {
 	for _, a := range slices.Clone(q.awaited) {
 		n := len(a.open)
@@ -95,7 +95,7 @@ func (p *replayer) came(q *Proc, now int64, is func(awaitedGraph) bool) error {
 	return nil
 }
 
-// resulted hands a step on whose results are there, or that is given up.
+// resulted emits a step whose results are there, or that is given up.
 func (p *replayer) resulted(q *Proc, a *awaitedStep, giveUp bool) error {
 	if !a.ended || len(a.open) > 0 && !giveUp {
 		return nil
@@ -104,7 +104,7 @@ func (p *replayer) resulted(q *Proc, a *awaitedStep, giveUp bool) error {
 	s := a.step
 	end := s.Start + s.Dur
 	switch {
-	case len(a.open) > 0: // nobody was seen to wait
+	case len(a.open) > 0: // no thread was seen to wait
 	case a.passed != 0 && a.done > a.passed:
 		// The next step waited for it, or its own wait was lost.
 		if !p.lostIn(end, a.passed) {
@@ -121,7 +121,7 @@ func (p *replayer) tellResult(s *Step) error {
 	return p.sink.Result(s)
 }
 
-// stepBegins notes that a context goes on to its next step.
+// stepBegins notes that a context continues with its next step.
 func (q *Proc) stepBegins(ctx uint64, now int64) {
 	for _, a := range q.awaited {
 		if over := a.ended || a.step.Dur > 0; over && a.passed == 0 && a.step.Ctx == ctx {
@@ -130,7 +130,7 @@ func (q *Proc) stepBegins(ctx uint64, now int64) {
 	}
 }
 
-// stepOver takes the end of a step, which the sink has got.
+// stepOver handles the end of a step that the sink has received.
 func (p *replayer) stepOver(q *Proc, s *Step) error {
 	if !s.HandedOver {
 		return nil
@@ -154,7 +154,7 @@ func (p *replayer) stepOver(q *Proc, s *Step) error {
 	return nil
 }
 
-// resultsEnd gives up what nobody was seen to wait for when the trace ends.
+// resultsEnd gives up the graphs that no thread was seen to wait for when the trace ends.
 func (p *replayer) resultsEnd(q *Proc) error {
 	for _, a := range slices.Clone(q.awaited) {
 		if err := p.resulted(q, a, true); err != nil {

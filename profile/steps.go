@@ -10,7 +10,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Mark handles the boundaries of steps, of the scheduler's runs and of graphs.
+// Mark handles the boundary events of steps, scheduler runs and graphs.
 func (p *replayer) Mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	p.seen(m.Time)
 	q := p.proc(m.PID)
@@ -59,8 +59,8 @@ func (t *thread) step() *openStep {
 	return t.steps[len(t.steps)-1]
 }
 
-// stepBegin opens a step. An entry point that is called by another one (llama_decode by
-// llama_process, say) is the same step.
+// stepBegin opens a step. An entry point called by another one (such as llama_decode by llama_process) is the
+// same step.
 func (p *replayer) stepBegin(q *Proc, t *thread, m *trace.Mark, seqs []trace.StepSeq) error {
 	if s := t.step(); s != nil && s.implicit {
 		t.steps = nil
@@ -78,7 +78,7 @@ func (p *replayer) stepBegin(q *Proc, t *thread, m *trace.Mark, seqs []trace.Ste
 		return err
 	}
 	_, entry, phase := backendOf(q, m.Site)
-	// No entry point calls itself: the end of the one before was lost, and its graphs' may be.
+	// No entry point calls itself: the previous end was lost, and maybe that of its graphs.
 	if slices.ContainsFunc(t.steps, func(s *openStep) bool { return s.entry == entry }) {
 		p.abandon(q, t)
 	}
@@ -98,7 +98,7 @@ func (p *replayer) stepBegin(q *Proc, t *thread, m *trace.Mark, seqs []trace.Ste
 	return nil
 }
 
-// abandon gives up what a thread has under way, and counts it: its end was not seen.
+// abandon drops and counts what a thread has in progress: its end was not seen.
 func (p *replayer) abandon(q *Proc, t *thread) {
 	p.cutMarks.add(t.steps[0].Start)
 	t.steps = nil
@@ -112,7 +112,7 @@ func (p *replayer) abandon(q *Proc, t *thread) {
 	q.open = slices.DeleteFunc(q.open, func(x *exec) bool { return x.closed })
 }
 
-// batchOf counts a batch's sequences and the tokens whose logits are asked for.
+// batchOf counts a batch's sequences and the tokens whose logits are requested.
 func batchOf(seqs []trace.StepSeq) (n, outputs int32) {
 	if len(seqs) == 0 {
 		return -1, -1
@@ -125,7 +125,7 @@ func batchOf(seqs []trace.StepSeq) (n, outputs int32) {
 	return int32(len(ids)), outputs
 }
 
-// phaseOf: prefill is more than one token a sequence.
+// phaseOf returns the phase: prefill has more than one token per sequence.
 func phaseOf(s *Step, fixed string, typ int32) Phase {
 	switch {
 	case fixed == "encode" || typ == 0:
@@ -160,7 +160,7 @@ func (p *replayer) stepEnd(q *Proc, t *thread, m *trace.Mark) error {
 	}
 	if len(t.steps) == 0 {
 		p.cutMarks.add(m.Time)
-		for range t.pending { // they were its parts
+		for range t.pending { // they were parts of it
 			p.cutMarks.add(m.Time)
 		}
 		t.pending = t.pending[:0]
@@ -168,11 +168,11 @@ func (p *replayer) stepEnd(q *Proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-// tornWithin: so long after the probes were set, a scheduler's run that is the first thing seen of
-// a thread belongs to a call that had begun before; its return cannot be seen either.
+// tornWithin: a scheduler run that is the first event of a thread within this time after the probes were set
+// belongs to a call that had already begun. The return of that call cannot be seen either.
 const tornWithin = int64(100e6)
 
-// dropTorn leaves out the scheduler runs of a call whose begin was not seen.
+// dropTorn drops the scheduler runs of a call whose begin was not seen.
 func (p *replayer) dropTorn(q *Proc, t *thread) {
 	if len(q.attached) == 0 {
 		return
@@ -186,11 +186,11 @@ func (p *replayer) dropTorn(q *Proc, t *thread) {
 	}
 }
 
-// maxWaiting bounds the scheduler runs that wait to be known as steps.
+// maxWaiting bounds the scheduler runs that may still become steps.
 const maxWaiting = 64
 
-// implicitDone completes a step that was made from a scheduler's run. In a process whose entry
-// points are probed it waits for the thread's next mark: recording may have begun inside a call.
+// implicitDone completes a step that was made from a scheduler's run. In a process whose entry points are
+// probed it waits for the thread's next boundary event: recording may have begun inside a call.
 func (p *replayer) implicitDone(q *Proc, t *thread, s *openStep, end int64) error {
 	s.Dur = end - s.Start
 	t.pending = append(t.pending, s)
@@ -200,7 +200,7 @@ func (p *replayer) implicitDone(q *Proc, t *thread, s *openStep, end int64) erro
 	return p.flush(t, 0)
 }
 
-// flush hands on all but the last keep of the steps that wait.
+// flush emits all but the last keep of the waiting steps.
 func (p *replayer) flush(t *thread, keep int) error {
 	for len(t.pending) > keep {
 		s := t.pending[0]
@@ -244,14 +244,14 @@ func (p *replayer) stepDone(s *openStep, end int64) error {
 	return p.stepOver(q, s.Step)
 }
 
-// otherPhase tells whether the operators of a phase were not asked for.
+// otherPhase reports whether the operators of a phase were excluded by the filter.
 func (p *replayer) otherPhase(phase Phase) bool {
 	of := p.filter.Phases
 	return len(of) > 0 && !slices.Contains(of, cmp.Or(string(phase), "unknown"))
 }
 
-// attachedIn tells whether probes of a process were set between two times: of a library that
-// was loaded while the step was under way, say.
+// attachedIn reports whether probes of a process were set between two times, for example of a library that
+// was loaded during the step.
 func (p *replayer) attachedIn(pid int32, from, to int64) bool {
 	q := p.procs[pid]
 	if q == nil {
@@ -265,7 +265,7 @@ func (p *replayer) attachedIn(pid int32, from, to int64) bool {
 	return false
 }
 
-// lostIn tells whether operator or boundary events were lost between two times.
+// lostIn reports whether operator or boundary events were lost between two times.
 func (p *replayer) lostIn(from, to int64) bool {
 	for i := len(p.h.Losses) - 1; i >= 0; i-- {
 		l := &p.h.Losses[i]
@@ -279,8 +279,8 @@ func (p *replayer) lostIn(from, to int64) bool {
 	return false
 }
 
-// schedBegin starts a run of the graph scheduler. Outside of any known entry point it is a
-// step of its own (whisper.cpp, other programs on ggml).
+// schedBegin starts a run of the graph scheduler. Outside any known entry point it is a step of its own
+// (whisper.cpp, other ggml programs).
 func (p *replayer) schedBegin(q *Proc, t *thread, m *trace.Mark) error {
 	t.run = &schedRun{ctx: m.Scheduler()}
 	s := t.step()
@@ -358,7 +358,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 	return nil
 }
 
-// computes tells whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
+// computes reports whether operators of a backend's graphs can be seen: those that the CPU's loop runs.
 func (q *Proc) computes(backend string) bool { return !trace.Elsewhere(backend) }
 
 func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
@@ -367,7 +367,7 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 		return nil
 	}
 	x := t.execs[len(t.execs)-1]
-	// of one that had begun before it was probed
+	// of a call that had begun before it was probed
 	if backend, _, _ := backendOf(q, m.Site); backend != x.g.Backend {
 		p.cutMarks.add(m.Time)
 		return nil

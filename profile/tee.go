@@ -4,13 +4,13 @@ package profile
 
 import "github.com/profinfer/profinfer/trace"
 
-// Tee returns a sink that hands everything to each of the sinks, in their order. The first error ends
-// it. Sinks share what they get and must not change it.
+// Tee returns a sink that hands everything to each of the sinks, in order. It stops at the first error. The
+// sinks share what they get and must not change it.
 func Tee(sinks ...Sink) Sink { return tee(sinks) }
 
 type tee []Sink
 
-// Needs is what any of the sinks needs.
+// Needs is the union of the sinks' needs.
 func (t tee) Needs() (all Needs) {
 	for _, s := range t {
 		all |= s.Needs()

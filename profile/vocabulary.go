@@ -7,9 +7,9 @@ import (
 	"github.com/profinfer/profinfer/profile/ops/ggml"
 )
 
-// VocabularyOf returns what the names of an engine mean, by [trace.Process.Engine]; of an engine that is not
-// known nothing follows from them. Where a recording does not say whose a definition is ("": its process's
-// block is damaged), it is taken for ggml's.
+// VocabularyOf returns what an engine's names mean, by [trace.Process.Engine]. Names of an unknown engine
+// have no meaning. If a recording does not say which engine a definition belongs to ("": its process's block
+// is damaged), ggml is assumed.
 func VocabularyOf(engine string) ops.Vocabulary {
 	switch engine {
 	case "llama.cpp", "whisper.cpp", "ggml", "":
@@ -18,10 +18,10 @@ func VocabularyOf(engine string) ops.Vocabulary {
 	return ops.Neutral{}
 }
 
-// ofEngine is what knows whose names it has.
+// ofEngine holds the vocabulary of the engine that a name belongs to.
 type ofEngine struct{ vocabulary ops.Vocabulary }
 
-// Vocabulary is what the names of its engine mean.
+// Vocabulary returns what the names of its engine mean.
 func (e ofEngine) Vocabulary() ops.Vocabulary {
 	if e.vocabulary == nil {
 		return VocabularyOf("")

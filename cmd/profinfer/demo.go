@@ -74,7 +74,7 @@ With --model it only writes the file of one model, for an engine of your own, an
 	return c
 }
 
-// demoTypes are the types of weights that --type takes: those in which engines mostly run models.
+// demoTypes are the types of weights that --type accepts: those that engines mostly run.
 var demoTypes = []gguf.Type{gguf.F16, gguf.Q8_0, gguf.Q4_0}
 
 // demoModel writes one model's file to folder out and prints its path.
@@ -113,10 +113,10 @@ func demoModel(ctx context.Context, out, name, typ string, skew float64) error {
 	return nil
 }
 
-// demoList writes a table of the models that there are.
+// demoList writes a table of the available models.
 func demoList(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// the one column that is read from its left
+	// the only left-aligned column
 	name := func(s string) string { return fmt.Sprintf("%-17s", s) }
 	head := name("model") + "\tlayers\twidth\theads\tfeed-forward\tvocabulary\tparameters\t"
 	for _, typ := range demoTypes {

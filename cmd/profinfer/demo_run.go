@@ -24,14 +24,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// demoModels are recorded one after the other.
+// demoModels are recorded one after another.
 var demoModels = []string{"llama-small", "moe-small"}
 
-// demoRows is how many rows of a phase the demo prints: what it shows has to fit a screen or two.
+// demoRows is how many rows per phase the demo prints: its output has to fit on a screen or two.
 const demoRows = 8
 
-// What the demo downloads where this machine has no llama.cpp, in MB: 11 of package lists, as apt-get update
-// says, and 19 of packages (Debian's llama.cpp 0.7.0, amd64).
+// demoDownload is what the demo downloads if this machine has no llama.cpp, in MB: 11 of package lists, as
+// reported by apt-get update, and 19 of packages (Debian's llama.cpp 0.7.0, amd64).
 const demoDownload = 30
 
 // demoRun is one run of the demo.
@@ -103,7 +103,7 @@ func interrupted() error { return &statusError{130, errors.New("interrupted")} }
 
 func (d *demoRun) say(format string, a ...any) { say("\n== "+format, a...) }
 
-// announce says what is about to happen to this machine.
+// announce tells the user what is about to happen to this machine.
 func (d *demoRun) announce(ctx context.Context) error {
 	root := filepath.Join(d.cache, demo.DebianFolder)
 	fetches := fmt.Sprintf("Debian's llama.cpp with its libraries, about %d MB, into %s; nothing is installed on this system", demoDownload, root)
@@ -141,7 +141,8 @@ func (d *demoRun) announce(ctx context.Context) error {
 	return nil
 }
 
-// record makes a model, records a benchmark of it, prints the statistics and returns the recording's name.
+// record makes a model, records a benchmark of it, prints the statistics and returns the recording's file
+// name.
 func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *machineRoof) (string, error) {
 	spec, err := demo.Model(name)
 	if err != nil {
@@ -174,7 +175,7 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *m
 	return trace, demoStat(trace, top)
 }
 
-// demoOptions are those that `record -o trace -- command` has.
+// demoOptions are the defaults of `record -o trace -- command`.
 func demoOptions(trace string, command []string) record.Options {
 	opt := record.Defaults()
 	opt.Output, opt.Command, opt.Tool = trace, command, version()
@@ -197,8 +198,8 @@ func demoExports(trace string, top *machineRoof) error {
 	return doExport(trace, "", "perfetto", "")
 }
 
-// sample shows the recording that is part of the program, and says why none was made here. That is no
-// failure: whoever tries profinfer in a container wants to see what it does.
+// sample shows the recording embedded in the program, and says why none was made here. That is not a failure:
+// whoever tries profinfer in a container wants to see what it does.
 func (d *demoRun) sample(why error) error {
 	say("profinfer: this machine cannot record: %s", oneLine(why))
 	if err := safeopen.MkdirAll(d.out); err != nil {
@@ -212,7 +213,7 @@ func (d *demoRun) sample(why error) error {
 	}); err != nil {
 		return err
 	}
-	top := &machineRoof{why: "the recording has none"} // it has: not those of this machine
+	top := &machineRoof{why: "the recording has none"} // it has peaks, but not those of this machine
 	say("$ profinfer stat --top %d %s", demoRows, file)
 	if err := demoStat(file, top); err != nil {
 		return err
@@ -225,8 +226,8 @@ func (d *demoRun) sample(why error) error {
 	return nil
 }
 
-// oneLine says in a line what is wrong and what to do. Of what other programs printed it keeps the beginning
-// and the last line, which mostly says why.
+// oneLine says in one line what is wrong and what to do. From other programs' output it keeps the beginning
+// and the last line, which mostly states the reason.
 func oneLine(err error) string {
 	var missing *probe.Missing
 	if errors.As(err, &missing) {
@@ -270,7 +271,7 @@ func (d *demoRun) next(traces ...string) {
 	fmt.Printf("Open this page in a browser: %s\n", clean.Message(page))
 }
 
-// stage tells how far a download or a model has come.
+// stage shows the progress of a download or of making a model.
 type stage struct {
 	inPlace
 	tty   bool

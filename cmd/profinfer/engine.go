@@ -4,5 +4,6 @@ package main
 
 import "github.com/profinfer/profinfer/engine/ggml"
 
-// newEngine returns what knows the engines that can be recorded. No other place of the program names one.
+// newEngine returns the implementation for the engines that can be recorded. No other place in the program
+// names one.
 func newEngine() *ggml.Engine { return ggml.New() }

@@ -102,9 +102,9 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 	return c
 }
 
-// wholeFormat is a format that takes a recording as a whole.
+// wholeFormat is a format that is written from a whole recording.
 type wholeFormat struct {
-	suffix string // of the file that is written where none is named; empty: to standard output, as it is text
+	suffix string // suffix of the default output file; empty: text, written to standard output
 	write  func(io.Writer, func(profile.Sink) (*profile.Header, error)) error
 }
 
@@ -124,10 +124,10 @@ func doExport(in, out, format, table string) error {
 		})
 }
 
-// packed tells files that can be an export under its own name: they are packed with gzip.
+// packed reports whether a file can be an export with the default name: these are gzipped.
 func packed(begin []byte) bool { return bytes.HasPrefix(begin, []byte("\x1f\x8b\x08")) }
 
-// exportWhole writes a recording in a format that takes it as a whole.
+// exportWhole writes a recording in a format that needs the whole recording.
 func exportWhole(in, out, format string, f wholeFormat) error {
 	asked := out != ""
 	if !asked && f.suffix != "" {
@@ -173,7 +173,7 @@ func exportWith(in, out string, asked bool, format string, binary bool,
 	return nil
 }
 
-// writeTo writes a file whole or not at all, as safeopen.Write does, or standard output.
+// writeTo writes a file completely or not at all, like safeopen.Write, or writes to standard output.
 func writeTo(path string, asked bool, ours func(begin []byte) bool, fn func(io.Writer) error) error {
 	if path != "" && path != "-" {
 		return safeopen.Write(path, asked, ours, fn)

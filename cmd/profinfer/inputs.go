@@ -17,7 +17,7 @@ import (
 
 const defaultTrace = "run.pinf"
 
-// named are the recordings that a command is given: those of -i, then those without it.
+// named returns the recordings given to a command: those of -i, then the arguments.
 func named(c *cobra.Command, flag, args []string) []string {
 	if !c.Flags().Changed("input") {
 		flag = nil
@@ -25,7 +25,7 @@ func named(c *cobra.Command, flag, args []string) []string {
 	return slices.Concat(flag, args)
 }
 
-// inputs are the recordings that a command reads: those it is given, or run.pinf.
+// inputs returns the recordings that a command reads: those given, or run.pinf.
 func inputs(c *cobra.Command, flag, args []string) ([]string, error) {
 	in := named(c, flag, args)
 	if slices.Contains(in, "") {
@@ -40,7 +40,7 @@ func inputs(c *cobra.Command, flag, args []string) ([]string, error) {
 	return []string{defaultTrace}, nil
 }
 
-// maxListed recordings are named where none was.
+// maxListed is how many recordings are suggested if none was named.
 const maxListed = 6
 
 // otherwise names what can be read instead of run.pinf.

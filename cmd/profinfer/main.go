@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command profinfer tells where the time of an LLM inference engine goes.
+// Command profinfer reports where an LLM inference engine spends its time.
 package main
 
 import (
@@ -106,7 +106,7 @@ func statusOf(err error) int {
 	return statusFailed
 }
 
-// typeArgErrors makes cobra's complaints about a command's arguments, which have no type, mistakes in usage.
+// typeArgErrors turns cobra's errors about a command's arguments, which are untyped, into usage errors.
 func typeArgErrors(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func usage(format string, args ...any) error {
 	return &statusError{statusUsage, fmt.Errorf(format, args...)}
 }
 
-// version is that of the module, or of the commit it was built from.
+// version is the version of the module, or the commit that it was built from.
 func version() string {
 	bi, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// unknownCommand says what may have been meant by a first word that is no command.
+// unknownCommand suggests what a first word that is not a command may have meant.
 func unknownCommand(root *cobra.Command, word string) error {
 	var names []string
 	for _, c := range root.Commands() {
@@ -42,7 +42,7 @@ func unknownCommand(root *cobra.Command, word string) error {
 	return usage("unknown command %q\n  see profinfer --help", word)
 }
 
-// asProgram is a file's name as a shell starts it.
+// asProgram returns a file's name as a shell would run it.
 func asProgram(name string) string {
 	if strings.Contains(name, "/") {
 		return name
@@ -50,12 +50,12 @@ func asProgram(name string) string {
 	return "./" + name
 }
 
-// nearest names those of the names that a word may have been meant for, quoted; empty: none is near.
+// nearest returns, quoted, the names that a word may have been meant for; empty: none is similar.
 func nearest(word string, names []string) string {
 	if len(word) < 2 {
 		return ""
 	}
-	// cobra compares words, but only commands' names
+	// cobra compares words, but only with names of commands
 	c := &cobra.Command{SuggestionsMinimumDistance: 2}
 	if len(word) < 4 {
 		c.SuggestionsMinimumDistance = 1
@@ -71,7 +71,7 @@ func nearest(word string, names []string) string {
 	return strings.Join(near, " or ")
 }
 
-// helpCommand is help NAME; cobra's own ends well for a name that does not exist.
+// helpCommand is help NAME; cobra's own succeeds for a name that does not exist.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -101,7 +101,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// helpOfNone refuses NAME --help where there is no such command: cobra would show the program's help.
+// helpOfNone rejects NAME --help if there is no such command: cobra would show the program's help.
 func helpOfNone(root *cobra.Command, args []string) error {
 	at := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	if at < 0 || slices.Contains(args[:at], "--") {
@@ -117,7 +117,7 @@ func helpOfNone(root *cobra.Command, args []string) error {
 	return unknownCommand(root, word)
 }
 
-// flagError says what may have been meant by a flag that there is not, and how processes are named.
+// flagError suggests what an unknown flag may have meant, and how processes are named.
 func flagError(c *cobra.Command, err error) error {
 	var none *pflag.NotExistError
 	var lacks *pflag.ValueRequiredError
@@ -136,7 +136,7 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &lacks) && isPID(lacks.GetFlag()):
 		err = fmt.Errorf("-p is given no process%s", noProcess)
 	case errors.As(err, &wrong) && isPID(wrong.GetFlag()):
-		err = wrong.Unwrap() // a sentence of its own
+		err = wrong.Unwrap() // a complete sentence
 	}
 	return &statusError{statusUsage, fmt.Errorf("%w\n  see %s --help", err, c.CommandPath())}
 }

@@ -104,7 +104,7 @@ func doOverhead(opt drive.Options, json bool) error {
 	opt.Warn = func(s string) { line.clear(); warn("%s", s) }
 	out := os.Stdout
 	if json {
-		os.Stdout = os.Stderr // the command's output is not to stand in the JSON
+		os.Stdout = os.Stderr // the command's output must not be in the JSON
 	}
 	rep, err := drive.Run(ctx, opt)
 	line.clear()
@@ -126,7 +126,7 @@ func doOverhead(opt drive.Options, json bool) error {
 	return err
 }
 
-// overheadOf tells what a recording that was kept within a budget knows.
+// overheadOf reports the overhead of a recording that was made with a budget.
 func overheadOf(path string, json bool) error {
 	rep, err := drive.FromRecording(path)
 	if err != nil {
@@ -153,12 +153,12 @@ func showOverhead(out *os.File, rep *overhead.Report, json bool) error {
 	return w.Flush()
 }
 
-// overheadLine shows how far a measurement has come. Beside the output of a command it is no line that stays
-// in its place; where there is no terminal, it only tells what is waited for if that lasts.
+// overheadLine shows the progress of a measurement. Beside a command's output it is not a line that stays in
+// place. Without a terminal, it only says what is being waited for, if that takes long.
 type overheadLine struct {
 	inPlace
 	tty, command bool
-	what         string // that was said last, or is waited for
+	what         string // last reported, or waited for
 	since        time.Time
 	said         bool
 }

@@ -65,7 +65,7 @@ Exit status: 0; 1 if it could not be measured, or with --show if it never was; 1
 	return c
 }
 
-// peaksHow are what is asked for besides figures.
+// peaksHow holds the options besides the figures.
 type peaksHow struct{ json, show, drop, force, verbose bool }
 
 func doPeaks(opt peaks.Options, how peaksHow) error {
@@ -87,7 +87,7 @@ func doPeaks(opt peaks.Options, how peaksHow) error {
 	return err
 }
 
-// peaksOf loads or measures.
+// peaksOf loads or measures the peaks.
 func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	if how.show {
 		p, err := peaks.Load()
@@ -126,7 +126,7 @@ func peaksOf(opt peaks.Options, how peaksHow) (*peaks.Peaks, error) {
 	}
 	name, err := peaks.Save(p)
 	if err != nil {
-		// the figures are there all the same
+		// the figures are available anyway
 		warn("%v", err)
 		return p, nil
 	}

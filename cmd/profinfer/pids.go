@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// pids is the value of -p: processes, in the order given, each once.
+// pids is the value of -p: processes in the given order, without duplicates.
 type pids []int
 
 const noProcess = ": if it was to come from $(pidof NAME), none of that name is running"
@@ -31,7 +31,7 @@ func (p *pids) String() string {
 
 func (p *pids) Type() string { return "PID..." }
 
-// Set takes numbers with commas or spaces between them: -p 12,34 as well as -p "$(pidof llama-server)".
+// Set accepts numbers separated by commas or spaces: -p 12,34 as well as -p "$(pidof llama-server)".
 func (p *pids) Set(s string) error {
 	words := pidWords(s)
 	if len(words) == 0 {
@@ -62,7 +62,7 @@ func addPIDs(f *pflag.FlagSet, p *pids, what string) {
 	f.VarP(p, "pid", "p", what)
 }
 
-// one is the process of a command that looks at one only; 0: none was given.
+// one returns the process for a command that accepts only one; 0: none was given.
 func (p pids) one(command string) (int, error) {
 	switch len(p) {
 	case 0:
@@ -74,9 +74,9 @@ func (p pids) one(command string) (int, error) {
 		p.String())
 }
 
-// recordable refuses processes that nobody can mean to have recorded. Process 1 of the machine has every
-// other one below it: threads of sshd, of PAM, of all that loads a library would be held and looked at. (In a
-// PID namespace of its own profinfer cannot record, and says so.) Of what profinfer itself does, a recording
+// recordable rejects processes that cannot sensibly be recorded. Process 1 of the machine is an ancestor of
+// every other one: threads of sshd, of PAM, of everything that loads a library would be stopped and
+// inspected. (In a PID namespace of its own profinfer cannot record, and says so.) Recording profinfer itself
 // would record the recording. Its parents are permitted: a server may start profinfer to have itself
 // recorded.
 func (p pids) recordable() error {
@@ -103,8 +103,8 @@ func isPID(f *pflag.Flag) bool {
 	return ok
 }
 
-// separatePIDs lets -p have several numbers, as $(pidof NAME) gives them: each after the first gets a -p of
-// its own. What stands behind -- or behind a command's name is left alone.
+// separatePIDs lets -p take several numbers, as $(pidof NAME) prints them: each after the first gets its own
+// -p. What follows -- or a command's name is left alone.
 func separatePIDs(root *cobra.Command, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -122,7 +122,7 @@ func separatePIDs(root *cobra.Command, args []string) []string {
 		}
 		out = append(out, args[i])
 		if f == nil || !value && i+1 == len(args) {
-			continue // a flag that there is not is for the parser to refuse
+			continue // the parser rejects unknown flags
 		}
 		if !value {
 			i++
@@ -136,13 +136,13 @@ func separatePIDs(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// numbers tells whether a word has nothing but numbers in it.
+// numbers reports whether a word contains nothing but numbers.
 func numbers(s string) bool {
 	return len(pidWords(s)) > 0 && strings.Trim(s, "0123456789, \t\n") == ""
 }
 
-// flagOf finds the flag that takes the value of a word, and whether the word has the value in it or the flag
-// needs none. A boolean is no end of a cluster: in -vp 12 it is -p that takes the value.
+// flagOf finds the flag that takes the value of a word. value reports whether the word contains the value or
+// the flag needs none. A boolean does not end a cluster: in -vp 12, -p takes the value.
 func flagOf(flags *pflag.FlagSet, word string) (f *pflag.Flag, value bool) {
 	if name, ok := strings.CutPrefix(word, "--"); ok {
 		name, _, value = strings.Cut(name, "=")

@@ -152,7 +152,7 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 }
 
 func doRecord(opt record.Options) error {
-	// The terminal sends an interrupt to the command as well; the recording ends in good order.
+	// The terminal sends an interrupt to the command as well; the recording ends cleanly.
 	ctx, stop := untilSignal(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	res, err := runRecording(ctx, opt, term.IsTerminal(int(os.Stderr.Fd())) && len(opt.Command) == 0)
@@ -167,12 +167,12 @@ func doRecord(opt record.Options) error {
 	return &statusError{res.Status, nil}
 }
 
-// runRecording records and says in a line what came of it.
+// runRecording records and summarises the result in one line.
 func runRecording(ctx context.Context, opt record.Options, progress bool) (record.Result, error) {
 	line := &progressLine{on: progress}
 	opt.Progress = line.show
 	opt.Warn = func(s string) { line.clear(); warn("%s", s) }
-	// what is wrong with them is told by who reads the recording
+	// whatever reads the recording reports what is wrong with them
 	if p, err := peaks.Load(); err == nil && p != nil {
 		opt.Peaks, _ = p.Compact()
 	}
@@ -199,7 +199,7 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	return res, nil
 }
 
-// progressLine keeps a line on the terminal up to date in recordings of over two seconds.
+// progressLine updates a line on the terminal for recordings of over two seconds.
 type progressLine struct {
 	inPlace
 	on   bool
@@ -220,10 +220,10 @@ func (l *progressLine) show(p record.Progress) {
 	l.shown = true
 }
 
-// serverBudget is what the recording of a server may cost it if nothing else is said and no end is set.
+// serverBudget is the default overhead budget for recording a server without a set end.
 const serverBudget = 0.01
 
-// serves tells whether it is a server that is to be recorded until somebody ends it.
+// serves reports whether a server is to be recorded until a user stops it.
 func serves(opt *record.Options) bool {
 	if opt.Level != engine.LevelOp || len(opt.Command) > 0 || opt.Duration > 0 || opt.Steps > 0 ||
 		opt.TwoHits || len(opt.Ops)+len(opt.Phases)+len(opt.TIDs) > 0 {
@@ -235,7 +235,7 @@ func serves(opt *record.Options) bool {
 	})
 }
 
-// counting reads what is to be counted.
+// counting parses what is to be counted.
 func counting(opt *record.Options, question string, noSched bool) (err error) {
 	if question != "" {
 		if opt.Question, err = pmu.ParseQuestion(question); err != nil {
@@ -262,7 +262,7 @@ func counting(opt *record.Options, question string, noSched bool) (err error) {
 	return nil
 }
 
-// percent reads "0.5%", or a plain number of percent; empty or "none" is 0.
+// percent parses "0.5%", or a plain number of percent; empty or "none" is 0.
 func percent(s string) (float64, error) {
 	if s == "" || s == "none" {
 		return 0, nil
@@ -274,10 +274,10 @@ func percent(s string) (float64, error) {
 	return x / 100, nil
 }
 
-// least is the size of a file that is worth beginning: definitions alone take a part of it.
+// least is the smallest sensible size of a file: definitions alone take a part of it.
 const least = 1 << 20
 
-// sizes reads what limits the files' sizes.
+// sizes parses the limits of the files' sizes.
 func sizes(opt *record.Options, maxSize, switchSize string) error {
 	if maxSize != "" && (switchSize != "" || opt.SwitchFiles != 0) {
 		return usage("--max-size is two files of half the size; give it or --switch-output and --switch-max-files")
@@ -304,7 +304,7 @@ func sizes(opt *record.Options, maxSize, switchSize string) error {
 	return nil
 }
 
-// bytesOf reads a size: 500M, 2G, 4096K, with powers of 1024.
+// bytesOf parses a size: 500M, 2G, 4096K, with powers of 1024.
 func bytesOf(s string) (int64, error) {
 	number := strings.TrimRight(strings.ToUpper(s), "BI")
 	shift := 0
@@ -316,7 +316,7 @@ func bytesOf(s string) (int64, error) {
 	}
 	x, err := strconv.ParseFloat(number, 64)
 	x *= float64(int64(1) << shift)
-	if err != nil || !(x >= 1 && x <= 1<<60) { // more than a file can have is not a number of bytes either
+	if err != nil || !(x >= 1 && x <= 1<<60) { // larger than any file: not a valid size either
 		return 0, fmt.Errorf("%q is no size, as 500M or 2G", s)
 	}
 	return int64(x), nil

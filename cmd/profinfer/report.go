@@ -172,11 +172,11 @@ func doServe(in []string, listen string, top *machineRoof) error {
 	if err != nil {
 		return err
 	}
-	// Not before: while recordings are read, an interrupt ends the program as any other.
+	// Not earlier: while recordings are read, an interrupt ends the program as usual.
 	ctx, stop := notify(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	token := rand.Text()
-	// What is asked for is short, what is answered can take as long as the way to a browser behind ssh does.
+	// Requests are short, but answers can take as long as the connection to a browser behind ssh needs.
 	srv := &http.Server{Handler: report.Local(report.Guard(token,
 		report.Handler("profinfer "+version(), runs))),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -190,7 +190,7 @@ func doServe(in []string, listen string, top *machineRoof) error {
 		end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if srv.Shutdown(end) != nil {
-			srv.Close() // browsers hold connections open that they may never use
+			srv.Close() // browsers keep connections open that they may never use
 		}
 		return nil
 	case err := <-done:

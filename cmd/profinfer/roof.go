@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// roofFlags choose what recordings are compared with.
+// roofFlags select what recordings are compared with.
 type roofFlags struct {
 	bandwidth, flops string
 	none             bool
@@ -26,21 +26,21 @@ func (r *roofFlags) add(c *cobra.Command) {
 	f.BoolVar(&r.none, "no-peaks", false, "compare with no measured peaks")
 }
 
-// set tells that one of them was given.
+// set reports whether any of them was given.
 func (r *roofFlags) set() bool { return r.bandwidth != "" || r.flops != "" || r.none }
 
-// machineRoof makes the peaks of recordings.
+// machineRoof determines the peaks of recordings.
 type machineRoof struct {
 	kept   *peaks.Peaks // of this machine; nil: none
-	why    string       // there are none
+	why    string       // why there are none
 	gbps   *float64
 	gflops *float64
 	given  bool
-	none   bool // asked for
+	none   bool // none was requested
 }
 
-// roof reads the flags, and the peaks that are kept for this machine. What is wrong with those is told and no
-// reason to show nothing.
+// roof reads the flags, and the peaks stored for this machine. Problems with those are reported, but do not
+// stop the command.
 func (r *roofFlags) roof() (*machineRoof, error) {
 	out := &machineRoof{}
 	rate := func(flag, text string, parse func(string) (float64, error)) (*float64, error) {
@@ -69,7 +69,7 @@ func (r *roofFlags) roof() (*machineRoof, error) {
 		return out, nil
 	}
 	if out.gbps != nil && out.gflops != nil {
-		out.none = true // nothing is left to be measured
+		out.none = true // nothing remains to be measured
 		return out, nil
 	}
 	out.kept, err = peaks.Load()
@@ -83,11 +83,11 @@ func (r *roofFlags) roof() (*machineRoof, error) {
 	return out, nil
 }
 
-// peaks are those of the machine of a recording that was read.
+// peaks returns those of the machine of a recording that was read.
 func (r *machineRoof) peaks(h *profile.Header) *roof.Peaks { return r.of(&h.Meta) }
 
-// recordedPeaks returns the peaks that the recording has of its own machine; nil where there are none, or
-// where they are of another one.
+// recordedPeaks returns the peaks that the recording contains of its own machine; nil if there are none, or
+// if they are of another machine.
 func recordedPeaks(m *trace.Meta) *peaks.Peaks {
 	p, err := peaks.Parse([]byte(m.Extra["peaks"]))
 	if err != nil || !p.MadeOn(m.Arch, m.CPU, m.MemBytes) {
@@ -96,8 +96,7 @@ func recordedPeaks(m *trace.Meta) *peaks.Peaks {
 	return p
 }
 
-// better is the one of two measurements of a machine that was not disturbed, or the later one; nil: there is
-// none.
+// better returns the undisturbed one of two measurements of a machine, or the later one; nil: there is none.
 func better(a, b *peaks.Peaks) *peaks.Peaks {
 	switch {
 	case a == nil || b != nil && !a.Sound() && b.Sound():
@@ -108,8 +107,8 @@ func better(a, b *peaks.Peaks) *peaks.Peaks {
 	return b
 }
 
-// of makes the peaks of a recording: those kept for this machine if it was made here, or those that it has of
-// its own machine; and what was given by hand.
+// of returns the peaks of a recording: those stored for this machine if it was made here, or those that it
+// contains of its own machine, combined with those given by hand.
 func (r *machineRoof) of(m *trace.Meta) *roof.Peaks {
 	kept, why := r.kept, r.why
 	if kept != nil && !kept.MadeOn(m.Arch, m.CPU, m.MemBytes) {
@@ -136,9 +135,9 @@ func (r *machineRoof) of(m *trace.Meta) *roof.Peaks {
 	return out
 }
 
-// roofAt is the roof of products with weights of a type: what memory gives, and what their elements are
-// multiplied by. Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and multiplied
-// as it is on Arm where the CPU can.
+// roofAt returns the roof of matmuls with weights of a type: the memory's rate, and that of the type their
+// elements are multiplied as. Source: ggml/src/ggml-cpu/simd-mappings.h: f16 is widened to f32 on x86-64, and
+// multiplied directly on Arm where the CPU supports it.
 func roofAt(p *peaks.Peaks, threads int, weight string) roof.Roof {
 	out := roof.Roof{Threads: threads, GBps: p.Rate(peaks.Read, threads),
 		StreamGBps: p.Rate(peaks.Stream, threads), Units: "f32"}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/term"
 )
 
-// All that profinfer says beside its results goes through say, all results that are not drawn for a terminal
-// through results: names of processes, of files and in recordings are other people's, and may hold what a
-// terminal obeys. A test looks that nothing else writes.
+// All messages of profinfer go through say, and all results that are not drawn for a terminal through
+// results. Names of processes, of files and in recordings are untrusted, and may contain terminal control
+// sequences. A test checks that nothing else writes.
 
-// say writes a line, or several, to standard error.
+// say writes one or more lines to standard error.
 func say(format string, a ...any) {
 	fmt.Fprintln(os.Stderr, clean.Message(fmt.Sprintf(format, a...)))
 }
@@ -27,7 +27,7 @@ func sayInPlace(format string, a ...any) {
 	fmt.Fprint(os.Stderr, "\r\x1b[K", clean.Message(fmt.Sprintf(format, a...)))
 }
 
-// inPlace is whether a line stands there that the next one replaces.
+// inPlace records whether there is a line that the next one replaces.
 type inPlace struct{ shown bool }
 
 func (l *inPlace) clear() {
@@ -37,8 +37,8 @@ func (l *inPlace) clear() {
 	}
 }
 
-// results writes to out, which is standard output. Data in a format of its own is left as it is for files and
-// programs, and made safe for a terminal; what is drawn for a terminal is safe already.
+// results returns a writer to out, which is standard output. Data in its own format is unchanged for files
+// and programs, and made safe for a terminal; what is drawn for a terminal is safe already.
 func results(out *os.File, data bool) *bufio.Writer {
 	if data && term.IsTerminal(int(out.Fd())) {
 		return bufio.NewWriter(clean.Writer(out))

@@ -16,13 +16,13 @@ import (
 	"github.com/profinfer/profinfer/target"
 )
 
-// untilSignal returns a context that ends with the first of the signals that are heeded. The second one ends
-// this process at once, whatever it waits for: the kernel then lets threads that are held go on. Where a
-// terminal stops this process (ctrl-Z), they go on before.
+// untilSignal returns a context that ends with the first of the signals that are not ignored. The second one
+// ends this process at once, whatever it waits for: the kernel then resumes stopped threads. If a terminal
+// stops this process (ctrl-Z), they are resumed before.
 func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	end := make(chan os.Signal, 1)
-	if ends = heeded(ends); len(ends) > 0 { // none would mean all
+	if ends = heeded(ends); len(ends) > 0 { // an empty list would mean all
 		signal.Notify(end, ends...)
 	}
 	pause := make(chan os.Signal, 1)
@@ -36,7 +36,7 @@ func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 		for {
 			select {
 			case <-first:
-				signal.Stop(end) // what comes next does what it does without a handler
+				signal.Stop(end) // the next signal has its default effect
 				first = nil
 				cancel()
 			case s := <-pause:
@@ -54,15 +54,16 @@ func untilSignal(ends ...os.Signal) (ctx context.Context, stop func()) {
 	})
 }
 
-// suspend stops this process as the signal asks for, and returns when it goes on. Nobody is held meanwhile.
+// suspend stops this process as the signal requests, and returns when it continues. No thread is held
+// meanwhile.
 func suspend(s syscall.Signal) {
 	resume := target.SuspendHolds()
 	defer resume()
 	on := make(chan os.Signal, 1)
 	signal.Notify(on, syscall.SIGCONT)
 	defer signal.Stop(on)
-	// signal.Reset leaves Go's handler of these in place, which drops them. struct sigaction: handler, flags,
-	// restorer, mask
+	// signal.Reset leaves Go's handler for these in place, which drops them. struct sigaction: handler,
+	// flags, restorer, mask
 	var was, byDefault [4]uintptr
 	action := func(set, get *[4]uintptr) bool {
 		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(set)),
@@ -76,7 +77,7 @@ func suspend(s syscall.Signal) {
 	if syscall.Kill(os.Getpid(), s) == nil {
 		select {
 		case <-on:
-		case <-time.After(100 * time.Millisecond): // nobody could let it go on, so the kernel did not stop it
+		case <-time.After(100 * time.Millisecond): // nothing could resume it, so the kernel did not stop it
 		}
 	}
 }

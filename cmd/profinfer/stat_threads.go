@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
-// doStatThreads compares what the counters of several recordings tell, by number of threads.
+// doStatThreads compares the counters of several recordings, by number of threads.
 func doStatThreads(in []string, opt stat.Options, json bool) error {
 	var rs []terminal.Recording
 	counted := false

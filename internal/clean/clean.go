@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clean makes text that comes from files and processes safe to show: nobody vouches for a name. What
-// is shown how differs by where it stands, so there is a function for each place. web/src/lib/format.ts does
-// it for what the page draws.
+// Package clean makes text that comes from files and processes safe to show: such names are untrusted. How
+// they are escaped depends on where they appear, so there is one function per place. web/src/lib/format.ts
+// does the same for what the page draws.
 package clean
 
 import (
@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal makes text from a file or a process safe to print: control characters, escapes,
-// invalid UTF-8 and characters that reorder or hide others are written out (\x1b, \u202e). In
-// ASCII mode every other character beyond ASCII is written out too.
+// Terminal makes text from a file or a process safe to print: control characters, escapes, invalid UTF-8 and
+// characters that reorder or hide others are escaped (\x1b, \u202e). In ASCII mode all non-ASCII characters
+// are escaped too.
 func Terminal(s string, ascii bool) string { return escape(s, ascii, false) }
 
-// Message makes a text of several lines safe that names were put into: an error, a warning. Newlines stay,
-// and backslashes, as what is in quotes (%q) is escaped already.
+// Message makes a text of several lines safe that contains names: an error, a warning. Newlines and
+// backslashes stay, because what is in quotes (%q) is escaped already.
 func Message(s string) string { return escape(s, false, true) }
 
 func escape(s string, ascii, lines bool) string {
@@ -43,7 +43,7 @@ func escape(s string, ascii, lines bool) string {
 		case n == 1 && plain(s[i]):
 			b.WriteByte(s[i])
 		case r == '\\':
-			b.WriteString(`\\`) // or a name could pretend to be escaped
+			b.WriteString(`\\`) // otherwise a name could pretend to be escaped
 		case r < 0x20 || r == 0x7f:
 			fmt.Fprintf(&b, `\x%02x`, r)
 		case ascii || !unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r) ||
@@ -57,13 +57,13 @@ func escape(s string, ascii, lines bool) string {
 	return b.String()
 }
 
-// Writer lets text through to w as [Message] does, for data in a format of its own (CSV, JSON) that goes to a
-// terminal after all.
+// Writer passes text to w like [Message] does, for data in its own format (CSV, JSON) that goes to a
+// terminal.
 func Writer(w io.Writer) io.Writer { return &writer{w: w} }
 
 type writer struct {
 	w    io.Writer
-	part []byte // of a character whose rest was not written yet
+	part []byte // of a character whose remainder has not been written yet
 }
 
 func (e *writer) Write(b []byte) (int, error) {
@@ -85,7 +85,7 @@ func (e *writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Short is Terminal's text, cut to at most most bytes: for files that other programs show.
+// Short is Terminal's text, truncated to most bytes: for files that other programs show.
 func Short(s string, most int) string {
 	s = Terminal(s, false)
 	if len(s) > most {
@@ -94,12 +94,12 @@ func Short(s string, most int) string {
 	return s
 }
 
-// Hidden tells that a character is not shown as it is in a table's file: control characters of both sets,
-// line separators, and format characters that change the direction of text or are invisible.
+// Hidden reports whether a character is escaped in a table's file: control characters of both sets, line
+// separators, and format characters that change the direction of text or are invisible.
 func Hidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
-// Title shows characters that nobody sees, or that turn the direction of text around, as what they are: as
-// the page does with every name.
+// Title makes characters visible that are invisible, or that reverse the direction of text, like the page
+// does with every name.
 func Title(s string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
@@ -112,8 +112,8 @@ func Title(s string) string {
 	return b.String()
 }
 
-// Perfetto returns valid UTF-8 without control characters, which become U+FFFD: a parser drops a packet whose
-// strings it cannot read.
+// Perfetto returns valid UTF-8 in which control characters are replaced by U+FFFD: a parser drops a packet
+// whose strings it cannot read.
 func Perfetto(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f {

@@ -38,8 +38,8 @@ func decodePerfetto(data []byte) (map[string]string, error) {
 	return map[string]string{"": b.String()}, nil
 }
 
-// message writes a message of protocol buffers as text, by the numbers of its fields; false: it is none.
-// Bytes that read as text are shown so, then as a message, then as bytes.
+// message formats a protocol buffers message as text, by field numbers; false: it is not one. Bytes are shown
+// as text if they are readable, otherwise as a message, otherwise as bytes.
 func message(b *strings.Builder, data []byte, indent string) bool {
 	for len(data) > 0 {
 		num, typ, n := protowire.ConsumeTag(data)
@@ -83,7 +83,7 @@ func isText(v []byte) bool {
 
 var section = regexp.MustCompile(`<script type="text/plain" id="s/(\d+/[^"]+)">([^<]*)</script>`)
 
-// decodePage gives the page's sections: JSON with a line each value, else bytes.
+// decodePage returns the page's sections: JSON with one value per line, otherwise bytes.
 func decodePage(data []byte) (map[string]string, error) {
 	all := map[string]string{}
 	for _, m := range section.FindAllSubmatch(data, -1) {

@@ -9,7 +9,7 @@
 //	diff -r old new
 //
 // A recording has a folder: statistics by each grouping, slow steps, tables, graphs, the decoded exports, the
-// page's sections. What a machine has measured of itself is left out: every build is given the same peaks.
+// page's sections. What a machine has measured of itself is left out: every build gets the same peaks.
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// makeTrials writes the made-up recordings.
+// makeTrials writes the synthetic recordings.
 func makeTrials(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -71,17 +71,17 @@ func makeTrials(dir string) error {
 	return nil
 }
 
-// output is one thing that a build says about a recording.
+// output is one kind of output that a build produces for a recording.
 type output struct {
 	name   string
 	args   []string                                     // FILE is the recording
-	decode func(data []byte) (map[string]string, error) // nil: text as it is
+	decode func(data []byte) (map[string]string, error) // nil: the text unchanged
 }
 
-// peaks stand for those that were measured on a machine.
+// peaks replace those measured on a machine.
 var peaks = []string{"--peak-bandwidth", "39.5", "--peak-flops", "1500"}
 
-// outputs are all of them.
+// outputs returns all of them.
 func outputs() []output {
 	var all []output
 	add := func(name string, decode func([]byte) (map[string]string, error), args ...string) {
@@ -153,14 +153,14 @@ func describe(bin, dir, recordings string) error {
 	return errors.Join(failed...)
 }
 
-// write runs the program for one output. What it says on stderr, and how it ended, belong to the output.
+// write runs the program for one output. Its stderr and its exit status belong to the output.
 func write(bin, cache, file, to string, o output) error {
 	made := filepath.Join(cache, filepath.Base(to)+"-"+o.name)
 	args := make([]string, len(o.args))
 	for i, a := range o.args {
 		switch a {
 		case "FILE":
-			a = filepath.Base(file) // the same wherever the recordings lie
+			a = filepath.Base(file) // independent of the recordings' location
 		case "OUT":
 			a = made
 		}
@@ -205,7 +205,7 @@ func write(bin, cache, file, to string, o output) error {
 	return nil
 }
 
-// keptBytes is how much of an output is kept as text; of all of it the digest is.
+// keptBytes is how much of an output is kept as text; the digest covers all of it.
 const keptBytes = 4 << 20
 
 // long matches numbers whose last digits depend on the order of a sum.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crafted makes ELF files that nobody's linker writes: a few bytes of header that ask whoever reads
-// them for hours and gigabytes. Any process can map such a file, and a profiler that runs as root looks at
-// it. They are computed as they are read, so tests need no disk for them; [File.Write] writes them, sparse
+// Package crafted makes ELF files that no linker writes: a few bytes of header that would cost a reader hours
+// and gigabytes. Any process can map such a file, and a profiler that runs as root reads it. Their contents
+// are computed when they are read, so tests need no disk space for them; [File.Write] writes them, sparse
 // where they are empty.
 package crafted
 
@@ -13,24 +13,23 @@ import (
 	"sort"
 )
 
-// File is a made-up file.
+// File is a synthetic file.
 type File struct {
-	Name string // of the row: short, a file's name
-	What string // what it asks for
-	// Base: it is a CPU library without names of operators, so that it is looked at only beside a base
-	// library.
+	Name string // of the row: short, usable as a file name
+	What string // which resource it exhausts
+	// Base: it is a CPU library without names of operators, so it is examined only beside a base library.
 	Base bool
 	size int64
 	part []part
 }
 
-// part is a stretch of the file: n entries of size bytes, each written by fill. What lies between parts is
+// part is a stretch of the file: n entries of size bytes, each written by fill. The space between parts is
 // empty.
 type part struct {
 	off     int64
 	size, n int
 	fill    func(i int, b []byte)
-	data    []byte // instead, of one entry
+	data    []byte // contents of a single entry, instead of fill
 }
 
 func (p *part) end() int64 { return p.off + int64(p.size)*int64(p.n) }
@@ -38,7 +37,7 @@ func (p *part) end() int64 { return p.off + int64(p.size)*int64(p.n) }
 // Size is the file's length in bytes.
 func (f *File) Size() int64 { return f.size }
 
-// Dense is how many bytes of it are no hole, nearly.
+// Dense is approximately how many of its bytes are not in holes.
 func (f *File) Dense() (n int64) {
 	for i := range f.part {
 		n += f.part[i].end() - f.part[i].off
@@ -46,7 +45,7 @@ func (f *File) Dense() (n int64) {
 	return n
 }
 
-// ReadAt reads like a file's.
+// ReadAt implements io.ReaderAt.
 func (f *File) ReadAt(b []byte, off int64) (int, error) {
 	if off >= f.size {
 		return 0, io.EOF
@@ -117,7 +116,7 @@ type builder struct {
 	f       File
 	at      int64
 	loads   [][2]int64 // program headers of code and data
-	heads   int64      // number of program headers of no use before them
+	heads   int64      // number of useless program headers before them
 	secs    []section
 	names   []byte // of sections
 	dyn     []uint64
@@ -146,14 +145,14 @@ func le(b []byte, vs ...uint64) {
 	}
 }
 
-// space takes n bytes, aligned to 4 KiB, and leaves them empty.
+// space reserves n empty bytes, aligned to 4 KiB.
 func (b *builder) space(n int64) int64 {
 	at := b.at
 	b.at = (b.at + n + 0xfff) &^ 0xfff
 	return at
 }
 
-// entries takes room for n entries and fills them.
+// entries reserves space for n entries and fills them.
 func (b *builder) entries(n, size int, fill func(i int, e []byte)) int64 {
 	at := b.space(int64(n) * int64(size))
 	b.put(at, n, size, fill)
@@ -164,7 +163,7 @@ func (b *builder) put(at int64, n, size int, fill func(i int, e []byte)) {
 	b.f.part = append(b.f.part, part{off: at, size: size, n: n, fill: fill})
 }
 
-// bytes puts bytes somewhere.
+// bytes stores bytes anywhere.
 func (b *builder) bytes(p []byte) int64 {
 	at := b.space(int64(len(p)))
 	b.poke(at, p)
@@ -189,8 +188,8 @@ const (
 	alloc, exec = 2, 4
 )
 
-// finish writes the tables that describe the rest: the dynamic symbols with their names, sections, program
-// headers.
+// finish writes the tables that describe the contents: the dynamic symbols with their names, sections,
+// program headers.
 func (b *builder) finish() *File {
 	if len(b.syms) > 0 {
 		sort.SliceStable(b.syms, func(i, j int) bool { return b.syms[i].addr < b.syms[j].addr })
@@ -229,7 +228,7 @@ func (b *builder) finish() *File {
 	heads = append([]head{{2, 6, dynAt, int64(len(raw))}}, loads...)
 	n := int(b.heads) + len(heads)
 	phoff := b.entries(n, 56, func(i int, e []byte) {
-		h := head{1, 5, 0, 0} // of no use: an empty stretch far away
+		h := head{1, 5, 0, 0} // useless: an empty stretch far away
 		addr := uint64(1)<<40 + uint64(i)*4096
 		if k := i - int(b.heads); k >= 0 {
 			h = heads[k]
@@ -259,7 +258,7 @@ func (b *builder) finish() *File {
 	return &b.f
 }
 
-// sections writes their headers; those without a type share the name at the begin of the names.
+// sections writes their headers; those without a type share the name at the start of the names.
 func (b *builder) sections() (off int64, n, names int) {
 	if b.secs == nil {
 		return 0, 0, 0

@@ -4,20 +4,20 @@ package crafted
 
 import "encoding/binary"
 
-// Names by which a file is taken for a part of an engine, so that it is looked at closely.
+// Names by which a file is taken for part of an engine, so that it is examined closely.
 const (
 	hook      = "ggml_cpu_extra_compute_forward"
 	graph     = "ggml_graph_compute"
 	signature = "ggml_op_name"
 )
 
-// Rows are the files, by what they exhaust.
+// Rows returns the files, by what they exhaust.
 func Rows() []*File {
 	return []*File{headers(), chain(1000), insns(), calls(), symbols(), longNames(), strings(), unwind(),
 		exits(), join(), barriers(), loops(), fused(), sectionNames(), full()}
 }
 
-// hashed gives a file a symbol hash table whose only chain lies in a hole and ends nowhere.
+// hashed gives a file a symbol hash table whose only chain is in a hole and never ends.
 func hashed(b *builder) *File {
 	const entries = 8 << 20
 	b.fn(signature, 0x1000, 16)
@@ -44,8 +44,8 @@ func chain(heads int64) *File {
 	return hashed(b)
 }
 
-// cpu begins a CPU library: the operator loop's function of n bytes behind its first instructions, which the
-// caller fills. The call of the hook is at the address that is returned.
+// cpu begins a CPU library: the operator loop's function with n bytes after its first instructions, which the
+// caller fills. It returns the address of the call of the hook.
 func cpu(b *builder, n int64) (code, call int64) {
 	code = b.space(n + 64)
 	b.secs = append(b.secs, section{".text", progbits, alloc | exec, code, n + 64, 0})
@@ -58,7 +58,7 @@ func cpu(b *builder, n int64) (code, call int64) {
 	return code, call
 }
 
-// branch is a direct branch at an address.
+// branch encodes a direct branch at an address.
 func branch(op []byte, at, to int64) []byte {
 	return binary.LittleEndian.AppendUint32(op, uint32(int32(to-at-int64(len(op))-4)))
 }
@@ -189,7 +189,7 @@ func loops() *File {
 		"an operator loop with 60 barriers, behind each of which lie 64,000 instructions"), 60, 64_000)
 }
 
-// loop makes an operator loop with n barriers, each of which can be passed by, and so many more instructions.
+// loop makes an operator loop with n barriers, each of which can be skipped, and more further instructions.
 func loop(b *builder, n int, more int64) *File {
 	const size = 11
 	code, call := cpu(b, int64(n)*size+more+64)
@@ -234,14 +234,14 @@ func sectionNames() *File {
 	return b.finish()
 }
 
-// full has nearly as much of each as is let pass, so that memory is what it costs.
+// full has nearly as many of everything as is accepted, so that memory is its cost.
 func full() *File {
 	b := newBuilder("full", "190,000 symbols with 22 MiB of names, 190,000 functions, 700,000 calls, 250,000 relocations")
 	const n, long, fns, ncalls, rels = 190_000, 120, 190_000, 700_000, 250_000
 	code, call := cpu(b, 16*fns+5*ncalls)
 	b.fn(graph, call, 1)
 	at := call + 16
-	b.put(at, ncalls, 5, func(i int, e []byte) { // each to another place
+	b.put(at, ncalls, 5, func(i int, e []byte) { // each to a different place
 		here := at + int64(i)*5
 		copy(e, branch([]byte{0xe8}, here, code+int64(i)%(16*fns)))
 	})

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package format writes figures for people: counts, durations, sizes, shares. A [Style] rounds as the place
-// needs it where the figure stands; functions of a pointer are for cells of tables, where what is not known
-// is "-".
+// Package format formats figures for people: counts, durations, sizes, shares. A [Style] rounds as needed
+// where the figure appears; functions of a pointer are for table cells, where an unknown value is "-".
 package format
 
 import (
@@ -12,7 +11,7 @@ import (
 	"strings"
 )
 
-// Count writes 1234567 as 1,234,567.
+// Count formats 1234567 as 1,234,567.
 func Count[T int | int32 | int64 | uint64](n T) string {
 	s := fmt.Sprint(n)
 	sign := ""
@@ -25,7 +24,7 @@ func Count[T int | int32 | int64 | uint64](n T) string {
 	return sign + s
 }
 
-// Plural writes "1 step", "1,234 steps".
+// Plural formats "1 step", "1,234 steps".
 func Plural[T int | int32 | int64 | uint64](n T, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -47,11 +46,11 @@ type Style struct {
 }
 
 var (
-	// Table has always three digits, for figures one below the other.
+	// Table always has three digits, for aligned figures.
 	Table = Style{three, whole}
-	// Sentence groups thousands, and has more digits of what is below 0.1.
+	// Sentence groups thousands, and has more digits for values below 0.1.
 	Sentence = Style{sentence, whole}
-	// Label has no decimals of whole numbers, and has them of nanoseconds.
+	// Label omits the decimals of whole numbers, but not those of nanoseconds.
 	Label = Style{label, label}
 )
 
@@ -86,13 +85,13 @@ func sentence(v float64) string {
 	return three(v)
 }
 
-// unit is one that takes so many of the smallest.
+// unit is a unit with its size in the smallest one.
 type unit struct {
 	of   float64
 	name string
 }
 
-// in writes v in the largest unit of which there is one, as rounded; ok is false where v is smaller than all.
+// in formats v in the largest unit that it reaches after rounding; ok is false if v is below all units.
 func (s Style) in(v float64, units []unit) (string, bool) {
 	for _, u := range units {
 		if math.Abs(v) >= u.of*0.9995 {
@@ -111,10 +110,10 @@ var (
 	params = []unit{{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}}
 )
 
-// Number writes a figure with three digits, without an exponent.
+// Number formats a figure with three digits, without an exponent.
 func (s Style) Number(v float64) string { return s.number(v) }
 
-// Duration writes nanoseconds: 71.0 ms.
+// Duration formats nanoseconds: 71.0 ms.
 func (s Style) Duration(ns float64) string {
 	if t, ok := s.in(ns, times); ok {
 		return t
@@ -122,7 +121,7 @@ func (s Style) Duration(ns float64) string {
 	return s.ns(ns) + " ns"
 }
 
-// Bytes writes a size in binary units: 663 MiB.
+// Bytes formats a size in binary units: 663 MiB.
 func (s Style) Bytes(n float64) string {
 	if t, ok := s.in(n, sizes); ok {
 		return t
@@ -130,10 +129,10 @@ func (s Style) Bytes(n float64) string {
 	return fixed(n, 0) + " B"
 }
 
-// Bytes writes a size in a table.
+// Bytes formats a size for a table.
 func Bytes(n int64) string { return Table.Bytes(float64(n)) }
 
-// Parameters writes 1.24 B, 494 M, 12.3 K.
+// Parameters formats 1.24 B, 494 M, 12.3 K.
 func (s Style) Parameters(n int64) string {
 	if t, ok := s.in(float64(n), params); ok {
 		return t
@@ -141,7 +140,7 @@ func (s Style) Parameters(n int64) string {
 	return Count(n)
 }
 
-// Minutes writes a duration of a table; beyond two minutes as 2 min 3 s.
+// Minutes formats a duration for a table; beyond two minutes as 2 min 3 s.
 func Minutes(ns float64) string {
 	if ns < 119.5e9 {
 		return Table.Duration(ns)
@@ -150,7 +149,7 @@ func Minutes(ns float64) string {
 	return fmt.Sprintf("%d min %d s", s/60, s%60)
 }
 
-// Share writes a share in a sentence: 93 %, 0.3 %.
+// Share formats a share in a sentence: 93 %, 0.3 %.
 func Share(v float64) string {
 	if v > 0 && v < 0.005 {
 		return fixed(v*100, 1) + " %"
@@ -158,10 +157,10 @@ func Share(v float64) string {
 	return fixed(v*100, 0) + " %"
 }
 
-// Percent writes a share: 93 %.
+// Percent formats a share: 93 %.
 func Percent(v *float64) string { return share(v, 0) }
 
-// Percent1 writes a share with one decimal: 24.8 %.
+// Percent1 formats a share with one decimal: 24.8 %.
 func Percent1(v *float64) string { return share(v, 1) }
 
 func share(v *float64, decimals int) string {
@@ -171,7 +170,7 @@ func share(v *float64, decimals int) string {
 	return fixed(*v*100, decimals) + " %"
 }
 
-// Rate writes a rate with one decimal below 1000: 20.1, 1,234.
+// Rate formats a rate with one decimal below 1000: 20.1, 1,234.
 func Rate(v *float64) string {
 	switch {
 	case v == nil:
@@ -184,7 +183,7 @@ func Rate(v *float64) string {
 	return fixed(*v, 3)
 }
 
-// Decimal writes a figure with one decimal where it is small: 14.6, 3.5, 120.
+// Decimal formats a figure, with one decimal if it is small: 14.6, 3.5, 120.
 func Decimal(v *float64) string {
 	switch {
 	case v == nil:
@@ -199,7 +198,7 @@ func Decimal(v *float64) string {
 	return fixed(*v, 1)
 }
 
-// Ratio writes a ratio with two decimals: 0.82.
+// Ratio formats a ratio with two decimals: 0.82.
 func Ratio(v *float64) string {
 	switch {
 	case v == nil:
@@ -212,7 +211,7 @@ func Ratio(v *float64) string {
 	return fixed(*v, 2)
 }
 
-// Thousands writes a number of things with three digits and a power of 1000: 12.3M.
+// Thousands formats a count with three digits and a power of 1000: 12.3M.
 func Thousands(v *float64) string {
 	if v != nil {
 		if t, ok := Table.in(*v, powers); ok {
@@ -222,7 +221,7 @@ func Thousands(v *float64) string {
 	return Decimal(v)
 }
 
-// Flops writes floating point operations: 206 kFLOP.
+// Flops formats floating point operations: 206 kFLOP.
 func Flops(v *float64) string {
 	if v == nil {
 		return "-"
@@ -231,7 +230,7 @@ func Flops(v *float64) string {
 	return s
 }
 
-// Billions writes a number in thousands of millions, or in millions if it is smaller.
+// Billions formats a number in billions, or in millions if it is smaller.
 func Billions(n int64, unit, small string) string {
 	if n < 1e9 {
 		return fixed(float64(n)/1e6, 0) + " " + small
@@ -239,7 +238,7 @@ func Billions(n int64, unit, small string) string {
 	return fixed(float64(n)/1e9, 2) + " " + unit
 }
 
-// Calls writes a mean number: whole ones without decimals.
+// Calls formats a mean count: integers without decimals.
 func Calls(v float64) string {
 	if d := v - math.Trunc(v); d < 0.005 || d > 0.995 {
 		return Count(int64(v + 0.5))
@@ -247,13 +246,13 @@ func Calls(v float64) string {
 	return fixed(v, 1)
 }
 
-// Unit is a unit of time for a whole column.
+// Unit is a time unit for a whole column.
 type Unit struct {
 	Name string
 	NS   float64
 }
 
-// UnitFor chooses the unit in which the largest of a column has one to three digits.
+// UnitFor chooses the unit in which the largest value of a column has one to three digits.
 func UnitFor(largest float64) Unit {
 	switch {
 	case largest >= 10e9:
@@ -264,7 +263,7 @@ func UnitFor(largest float64) Unit {
 	return Unit{"µs", 1e3}
 }
 
-// Of writes a time in a column's unit.
+// Of formats a time in a column's unit.
 func (u Unit) Of(ns float64) string {
 	v := ns / u.NS
 	switch {

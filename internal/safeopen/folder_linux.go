@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as the kernel has it.
+// maxLinks is how many symbolic links a path may pass through: the kernel's limit.
 const maxLinks = 40
 
-// folder is one that is open: its name can become another's, and this one stays the same.
+// folder is an open folder: another one can take its name, but the descriptor stays the same.
 type folder struct {
 	fd   int    // O_PATH; -1: none
 	path string // for messages
 }
 
-// find goes a path name by name. What stands at its end need not exist; with mkdir folders on the way are
-// made.
+// find resolves a path name by name. Its last name need not exist; with mkdir, missing folders on the way are
+// created.
 func (p *Place) find(path string, mkdir bool) (err error) {
 	p.fd = -1
 	fail := func(at string, err error) error { return &fs.PathError{Op: "open", Path: at, Err: err} }
@@ -92,7 +92,7 @@ func (p *Place) find(path string, mkdir bool) (err error) {
 				}
 				continue
 			}
-			// What /proc shows as a link need not have a name: the kernel goes there.
+			// A link as /proc shows it need not have a name: the kernel resolves it.
 			if fd, err = openAt(dir, name, 0); err != nil {
 				return fail(here, err)
 			}
@@ -113,8 +113,8 @@ func (p *Place) find(path string, mkdir bool) (err error) {
 	}
 }
 
-// makeFolder makes one and opens it. Not by name alone: whoever owns the folder around it can put another
-// there.
+// makeFolder creates a folder and opens it. It does not rely on the name: the owner of the parent folder
+// could replace it.
 func makeFolder(dir int, name string) (int, error) {
 	if err := unix.Mkdirat(dir, name, 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
@@ -149,7 +149,7 @@ func inProc(dir int) bool {
 	return unix.Fstatfs(dir, &st) == nil && st.Type == unix.PROC_SUPER_MAGIC
 }
 
-// caller is the user who called sudo; false: root itself, or not root.
+// caller returns the user who called sudo; false: root itself, or not root.
 func caller() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false
@@ -159,8 +159,9 @@ func caller() (uid, gid int, ok bool) {
 	return uid, gid, err == nil && err2 == nil && uid > 0 && gid >= 0 && uid < 1<<32-1 && gid < 1<<32-1
 }
 
-// trusted says whether what a user has put somewhere may lead this process: for root only what is root's or
-// of who called sudo. For others the kernel's own rules have to do, they cannot be led to what is not theirs.
+// trusted reports whether a link or folder of a user may lead this process: for root only those of root or of
+// the user who called sudo. For other users the kernel's own rules suffice, because they cannot be led to
+// what they may not access.
 func trusted(uid uint32) bool { return os.Geteuid() != 0 || ours(uid) }
 
 func ours(uid uint32) bool {
@@ -168,7 +169,8 @@ func ours(uid uint32) bool {
 	return uid == 0 || int(uid) == os.Geteuid() || ok && int(uid) == who
 }
 
-// Mine says why a folder is not fit for programs that root will run: it is another user's.
+// Mine returns an error if a folder belongs to another user and is therefore unfit for programs that root
+// will run.
 func Mine(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -180,7 +182,7 @@ func Mine(dir string) error {
 	return nil
 }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (p *Place) Close() error {
 	if p.stream != nil {
 		p.stream.Close()
@@ -200,7 +202,7 @@ func (p *Place) wrap(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: p.File(name), Err: err}
 }
 
-// pin opens what has a name without touching it: no driver is called, no pipe waits, no link is followed.
+// pin opens a name without touching the file: no driver is called, no pipe waits, no link is followed.
 func (p *Place) pin(name string) (*os.File, error) {
 	if p.stream != nil && name == p.Name {
 		fd, err := unix.FcntlInt(p.stream.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -216,7 +218,7 @@ func (p *Place) pin(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.File(name)), nil
 }
 
-// Lstat tells of a name; of a stream of this process what it leads to.
+// Lstat describes a name; for a stream of this process, what it leads to.
 func (p *Place) Lstat(name string) (fs.FileInfo, error) {
 	f, err := p.pin(name)
 	if err != nil {
@@ -230,8 +232,8 @@ func (p *Place) Lstat(name string) (fs.FileInfo, error) {
 	return st, err
 }
 
-// streamed is a regular file that is reached as a stream of this process: it has no name that could be given
-// to another.
+// streamed is a regular file that is reached as a stream of this process: it has no name that another file
+// could take.
 type streamed struct{ fs.FileInfo }
 
 func (s streamed) Mode() fs.FileMode { return s.FileInfo.Mode() | fs.ModeIrregular }
@@ -255,8 +257,8 @@ func (p *Place) open(name string, flags int) (*os.File, error) {
 	return reopen(f, flags)
 }
 
-// Create makes a new file, never one that is there. A private one belongs to the user who called sudo where
-// the folder is that user's or root's, a public one where it is that user's.
+// Create creates a new file, and fails if the name exists. A private file belongs to the user who called sudo
+// if the folder is that user's or root's, a public one if the folder is that user's.
 func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	fd, err := unix.Openat(p.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
 		uint32(mode.Perm()))
@@ -268,8 +270,8 @@ func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Unnamed makes a file without a name (O_TMPFILE), which the kernel takes away with whoever is killed before
-// [Place.LinkFile] gave it one. Not every file system can.
+// Unnamed creates a file without a name (O_TMPFILE), which the kernel deletes if the process is killed before
+// [Place.LinkFile] names it. Not every file system supports it.
 func (p *Place) Unnamed(mode fs.FileMode) (*os.File, error) {
 	if AllNamed {
 		return nil, errors.ErrUnsupported
@@ -287,15 +289,15 @@ func (p *Place) Unnamed(mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// LinkFile gives a file without one a name, never one that is there.
+// LinkFile names an unnamed file, and fails if the name exists.
 func (p *Place) LinkFile(f *os.File, name string) error {
 	return p.wrap("link", name, unix.Linkat(unix.AT_FDCWD, inSelf(f), p.fd, name, unix.AT_SYMLINK_FOLLOW))
 }
 
 func inSelf(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-// hand gives a new file to who called sudo. Where that is not possible (some network file systems) it stays
-// root's.
+// hand gives a new file to the user who called sudo. Where that is impossible (some network file systems) it
+// stays root's.
 func (p *Place) hand(f *os.File, mode fs.FileMode) {
 	uid, gid, ok := caller()
 	var st unix.Stat_t
@@ -305,8 +307,8 @@ func (p *Place) hand(f *os.File, mode fs.FileMode) {
 	_ = f.Chown(uid, gid)
 }
 
-// Empty opens an older file to write it anew where it is. Only a private file is: one of this user's or
-// root's that has no other name, with what others may do taken away before.
+// Empty opens an existing file to rewrite it in place. That is permitted only for a private file: one of this
+// user's or root's, with no other name, and after removing the permissions of others.
 func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	f, err := p.open(name, os.O_RDWR)
 	if err != nil {
@@ -333,8 +335,8 @@ func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Replaceable says why a regular file is not to be replaced by another: who may not write it may not replace
-// it either, and in folders such as /tmp only its owner can.
+// Replaceable returns why a regular file must not be replaced by another: a user without write permission may
+// not replace it either, and in folders such as /tmp only its owner may.
 func (p *Place) Replaceable(name string) error {
 	f, err := p.pin(name)
 	if err != nil {
@@ -358,8 +360,8 @@ func (p *Place) Replaceable(name string) error {
 	return w.Close()
 }
 
-// Stream opens a pipe or a character device for writing: of this process, of its user, of who called sudo, or
-// of root.
+// Stream opens a pipe or a character device for writing, if it belongs to this process, its user, the user
+// who called sudo, or root.
 func (p *Place) Stream() (*os.File, error) {
 	f, err := p.pin(p.Name)
 	if err != nil {
@@ -384,22 +386,22 @@ func (p *Place) Stream() (*os.File, error) {
 	return reopen(f, flags)
 }
 
-// Rename gives a file another name in the folder, in place of what has it.
+// Rename renames a file within the folder, replacing an existing one.
 func (p *Place) Rename(from, to string) error {
 	return p.wrap("rename", to, unix.Renameat(p.fd, from, p.fd, to))
 }
 
-// Link gives a file one more name.
+// Link adds a name to a file.
 func (p *Place) Link(from, to string) error {
 	return p.wrap("link", to, unix.Linkat(p.fd, from, p.fd, to, 0))
 }
 
-// Remove takes a name away.
+// Remove removes a name.
 func (p *Place) Remove(name string) error {
 	return p.wrap("remove", name, unix.Unlinkat(p.fd, name, 0))
 }
 
-// List is what the folder holds.
+// List returns the folder's entries.
 func (p *Place) List() ([]fs.DirEntry, error) {
 	fd, err := unix.Openat(p.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// Elsewhere recordings are read and exported, by whom they belong to.
+// On other systems recordings are only read and exported, by their owners.
 
 type folder struct{ path string }
 
@@ -29,13 +29,13 @@ func (p *Place) find(path string, mkdir bool) error {
 
 func (p *Place) at(name string) string { return filepath.Join(p.path, name) }
 
-// Mine says why a folder is not fit for programs that root will run.
+// Mine returns an error if a folder is unfit for programs that root will run; here always nil.
 func Mine(string) error { return nil }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (p *Place) Close() error { return nil }
 
-// Lstat tells of a name.
+// Lstat describes a name.
 func (p *Place) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(p.at(name)) }
 
 // Open opens a regular file for reading.
@@ -53,20 +53,20 @@ func (p *Place) Open(name string) (*os.File, error) {
 // Input opens a file for reading.
 func Input(path string) (*os.File, error) { return os.Open(path) }
 
-// Create makes a new file, never one that is there.
+// Create creates a new file, and fails if the name exists.
 func (p *Place) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(p.at(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 }
 
 func init() { AllNamed = true }
 
-// Unnamed makes no file here: they all have names.
+// Unnamed is not supported here: all files have names.
 func (p *Place) Unnamed(fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
 
-// LinkFile names no file here.
+// LinkFile is not supported here.
 func (p *Place) LinkFile(*os.File, string) error { return errors.ErrUnsupported }
 
-// Empty opens an older file to write it anew where it is.
+// Empty opens an existing file to rewrite it in place.
 func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(p.at(name), os.O_RDWR, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Place) Empty(name string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Replaceable says why the file of a name cannot be replaced by another.
+// Replaceable returns why a file cannot be replaced by another.
 func (p *Place) Replaceable(name string) error {
 	f, err := os.OpenFile(p.at(name), os.O_RDWR, 0)
 	if err != nil {
@@ -91,14 +91,14 @@ func (p *Place) Replaceable(name string) error {
 // Stream opens a pipe or a device for writing.
 func (p *Place) Stream() (*os.File, error) { return os.OpenFile(p.at(p.Name), os.O_WRONLY, 0) }
 
-// Rename gives a file another name in the folder, in place of what has it.
+// Rename renames a file within the folder, replacing an existing one.
 func (p *Place) Rename(from, to string) error { return os.Rename(p.at(from), p.at(to)) }
 
-// Link gives a file one more name.
+// Link adds a name to a file.
 func (p *Place) Link(from, to string) error { return os.Link(p.at(from), p.at(to)) }
 
-// Remove takes a name away.
+// Remove removes a name.
 func (p *Place) Remove(name string) error { return os.Remove(p.at(name)) }
 
-// List is what the folder holds.
+// List returns the folder's entries.
 func (p *Place) List() ([]fs.DirEntry, error) { return os.ReadDir(p.path) }

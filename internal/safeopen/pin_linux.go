@@ -21,7 +21,7 @@ func openAt(dir int, name string, flags int) (fd int, err error) {
 	}
 }
 
-// pin opens a path without touching what it leads to: no driver is called, no pipe waits.
+// pin opens a path without touching its target: no driver is called, no pipe waits.
 func pin(dir int, path string, flags int) (*os.File, fs.FileInfo, error) {
 	fd, err := openAt(dir, path, flags)
 	if err != nil {
@@ -40,7 +40,7 @@ func pinned(fd int, path string) (*os.File, fs.FileInfo, error) {
 	return f, st, nil
 }
 
-// reopen opens what is pinned.
+// reopen opens a pinned file.
 func reopen(f *os.File, flags int) (*os.File, error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flags|unix.O_CLOEXEC, 0)
 	for err == unix.EINTR {
@@ -55,7 +55,7 @@ func reopen(f *os.File, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
-// Input opens a file for reading, or a pipe. A device is not touched, and root does not wait for a pipe of
+// Input opens a file or a pipe for reading. A device is not touched, and root does not wait for a pipe of
 // another user.
 func Input(path string) (*os.File, error) {
 	f, st, err := pin(unix.AT_FDCWD, path, 0)
@@ -73,7 +73,7 @@ func Input(path string) (*os.File, error) {
 	return reopen(f, os.O_RDONLY|unix.O_NOCTTY)
 }
 
-// Regular opens a regular file for reading. check, if set, is asked about what is there before.
+// Regular opens a regular file for reading. check, if set, is called on the file before it is opened.
 func Regular(path string, check func(fs.FileInfo) error) (*os.File, error) {
 	f, st, err := pin(unix.AT_FDCWD, path, 0)
 	if err != nil {
@@ -82,13 +82,13 @@ func Regular(path string, check func(fs.FileInfo) error) (*os.File, error) {
 	return regular(f, st, check)
 }
 
-// RegularIn is Regular for a path that a process with that root directory names: it leads nowhere else, and
-// to no file of the kernel's own (/proc, /sys). It needs Linux 5.6.
+// RegularIn is Regular for a path as named by a process with that root directory. It cannot leave that
+// directory, nor reach a file of the kernel's own (/proc, /sys). It needs Linux 5.6.
 func RegularIn(root *os.File, path string, check func(fs.FileInfo) error) (*os.File, error) {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(int(root.Fd()), path, how)
-	// EAGAIN: something was renamed on the way
+	// EAGAIN: something was renamed while the path was resolved
 	for tries := 0; tries < 10 && (err == unix.EINTR || err == unix.EAGAIN); tries++ {
 		fd, err = unix.Openat2(int(root.Fd()), path, how)
 	}
@@ -110,13 +110,13 @@ func RegularIn(root *os.File, path string, check func(fs.FileInfo) error) (*os.F
 	})
 }
 
-// ofKernel says whether a file is the kernel's own.
+// ofKernel reports whether a file is the kernel's own.
 func ofKernel(f *os.File) bool {
 	var on unix.Statfs_t
 	return unix.Fstatfs(int(f.Fd()), &on) != nil || slices.Contains(kernels, int64(on.Type))
 }
 
-// kernels are file systems whose regular files are the kernel's own: to read one can change something.
+// kernels are file systems whose regular files are the kernel's own: reading one can have side effects.
 var kernels = []int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC,
 	unix.SECURITYFS_MAGIC, unix.PSTOREFS_MAGIC,
 	unix.EFIVARFS_MAGIC, unix.BPF_FS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,

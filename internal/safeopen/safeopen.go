@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package safeopen opens files so that nobody else decides which. profinfer mostly runs as root, often in
-// folders of others and with names that others chose: a link, a device or a pipe that somebody put where its
-// file is to be must not lead elsewhere what root writes, and nobody else is to own or to read it; what is
-// read is looked at before it is opened, as a driver or a pipe acts on that.
+// Package safeopen opens files so that no other user can influence which. profinfer mostly runs as root,
+// often in folders of others and with names that others chose. A link, a device or a pipe planted in place of
+// its file must not redirect what root writes, and no other user may own or read the result. Input is checked
+// before it is opened, because opening a device or a pipe has side effects.
 //
-// It is the one way in which recordings, pages, exports and models are written: a folder is found once and
-// held open, files in it are made under names that were free, and mode and owner are set by the descriptor.
+// It is the only way in which recordings, pages, exports and models are written: a folder is resolved once
+// and held open, files in it are created under unused names, and mode and owner are set by the descriptor.
 package safeopen
 
 import (
@@ -21,14 +21,14 @@ import (
 	"strings"
 )
 
-// Modes of files. Recordings, pages and exports hold command lines, names and prompts.
+// Modes of files. Recordings, pages and exports contain command lines, names and prompts.
 const (
 	Private fs.FileMode = 0o600
 	Public  fs.FileMode = 0o644
 )
 
-// Stricter is the mode of a private file that replaces another: what the older one's owner had taken away
-// stays away. older can be nil.
+// Stricter returns the mode of a private file that replaces another: permissions that the older file lacked
+// stay removed. older can be nil.
 func Stricter(older fs.FileInfo) fs.FileMode {
 	if older == nil {
 		return Private
@@ -36,18 +36,17 @@ func Stricter(older fs.FileInfo) fs.FileMode {
 	return Private & older.Mode().Perm()
 }
 
-// Place is where a file is to be: a folder, held open, and a name in it. All names that its methods take are
+// Place is the location of a file: a folder, held open, and a name in it. All names that its methods take are
 // names in that folder.
 type Place struct {
-	Path string // as it was asked for
-	Name string // in the folder, where links of Path lead
+	Path string // as requested
+	Name string // in the folder, after resolving links of Path
 	folder
-	stream *os.File // of this process, and no name in a folder: /dev/stdout
+	stream *os.File // of this process, not a name in a folder: /dev/stdout
 }
 
-// At finds the place of a path. What root is asked to write does not go through symbolic links of other
-// users; links of root's own, and under sudo of the user who called it, are followed. The caller closes the
-// place.
+// At resolves a path to a place. When root writes, symbolic links of other users are not followed; links of
+// root and, under sudo, of the calling user are. The caller must close the place.
 func At(path string) (*Place, error) {
 	p := &Place{Path: path}
 	if path == "" {
@@ -62,8 +61,8 @@ func At(path string) (*Place, error) {
 	return p, nil
 }
 
-// MkdirAll makes a folder and those above it that are not there yet, by the way that At goes. What it makes
-// in a folder of the user who called sudo is that user's.
+// MkdirAll creates a folder and its missing parents, resolving the path like At. What it creates in a folder
+// of the user who called sudo belongs to that user.
 func MkdirAll(path string) error {
 	p := &Place{Path: path}
 	if err := p.find(path, true); err != nil {
@@ -73,7 +72,7 @@ func MkdirAll(path string) error {
 	return nil
 }
 
-// File is how a name of the folder is shown to a person.
+// File returns a name of the folder in the form shown to the user.
 func (p *Place) File(name string) string {
 	if name == p.Name {
 		return p.Path
@@ -81,7 +80,7 @@ func (p *Place) File(name string) string {
 	return filepath.Join(filepath.Dir(p.Path), name)
 }
 
-// LinkError says that a path leads through a symbolic link that is not followed.
+// LinkError means that a path leads through a symbolic link that is not followed.
 type LinkError struct {
 	Path, Link string
 	UID        uint32 // its owner
@@ -91,7 +90,7 @@ func (e *LinkError) Error() string {
 	return fmt.Sprintf("%s: %s is a symbolic link of another user (%d), which root does not follow; name the place itself", e.Path, e.Link, e.UID)
 }
 
-// SpecialError says that what is to be opened is no regular file.
+// SpecialError means that the file to be opened is not a regular file.
 type SpecialError struct {
 	Path string
 	Mode fs.FileMode
@@ -117,16 +116,16 @@ func kind(m fs.FileMode) string {
 	return "of the kernel's"
 }
 
-// ForeignError says that a file cannot be written where it is, and not be replaced either.
+// ForeignError means that a file can neither be written in place nor be replaced.
 type ForeignError struct{ Path, Why string }
 
 func (e *ForeignError) Error() string { return e.Path + ": " + e.Why }
 
-// AllNamed is set by tests: as on file systems on which every file has a name.
+// AllNamed is set by tests to simulate file systems on which every file has a name.
 var AllNamed bool
 
-// Temporary makes a file beside the place's, which is to get its name once it is complete ([Place.Named]).
-// Its own name is empty where it needs none until then.
+// Temporary creates a file beside the place's, which is to get its name once it is complete ([Place.Named]).
+// Its own name is empty if it needs none until then.
 func (p *Place) Temporary(mode fs.FileMode) (f *os.File, name string, err error) {
 	if f, err = p.Unnamed(mode); err == nil {
 		return f, "", nil
@@ -138,7 +137,7 @@ func (p *Place) Temporary(mode fs.FileMode) (f *os.File, name string, err error)
 	return f, name, err
 }
 
-// Named gives a temporary file a name of its own, if it has none yet: one that can be renamed over another.
+// Named gives a temporary file a name, if it has none yet, so that it can be renamed over another.
 func (p *Place) Named(f *os.File, name string) (string, error) {
 	if name != "" {
 		return name, nil
@@ -146,7 +145,7 @@ func (p *Place) Named(f *os.File, name string) (string, error) {
 	return p.free(func(name string) error { return p.LinkFile(f, name) })
 }
 
-// free calls take with hidden names until one was not taken.
+// free calls take with hidden names until one is unused.
 func (p *Place) free(take func(name string) error) (name string, err error) {
 	for range 100 {
 		name = fmt.Sprintf(".%s.%08x", p.Name, rand.Uint32())
@@ -160,11 +159,11 @@ func (p *Place) free(take func(name string) error) (name string, err error) {
 	return name, nil
 }
 
-// Write writes a file whole or not at all: what stood there stays until the new one is complete.
+// Write writes a file completely or not at all: the existing file stays until the new one is complete.
 //
-// asked: a person named this very path. Then a regular file is replaced, and a pipe or device of that
-// person's or of root's is written to, as by any program. Otherwise only a file is replaced that is empty or
-// of which ours says, by its beginning, that profinfer wrote it.
+// asked: the user named this very path. Then a regular file is replaced, and a pipe or device of that user or
+// of root is written to, as by any program. Otherwise a file is replaced only if it is empty, or if ours
+// reports, from its beginning, that profinfer wrote it.
 func Write(path string, asked bool, ours func(begin []byte) bool, fn func(io.Writer) error) error {
 	if err := write(path, asked, ours, fn); err != nil {
 		if strings.Contains(err.Error(), path) {

@@ -7,20 +7,19 @@
 //
 //	testrun [-timeout 20m] [-p N PACKAGE...]...
 //
-// Each -p begins a group of packages, which are tested N beside each other, after the
-// groups before it. A package is tested once, with the first group that names it. A
-// failure ends nothing: all groups run.
+// Each -p begins a group of packages, of which N are tested in parallel, after the previous groups. A package
+// is tested once, with the first group that names it. A failure does not stop the run: all groups are tested.
 //
-// Nothing is taken from go's cache of results: it does not know the engines, the programs
-// that tests build, nor what is permitted here.
+// Go's cache of test results is not used: it does not know the engines, the programs that tests build, or
+// what is permitted here.
 //
-// What is counted are tests without subtests, and the subtests of others; a test with
-// subtests counts by itself only if it fails and none of them does, or if it skips its
-// rest. A test that never came to its end has failed. So has, as one, a package that
-// fails without a failed test: it does not build, or its TestMain gives up.
+// The counts are of tests without subtests, and of the subtests of the others; a test with subtests counts by
+// itself only if it fails and none of them does, or if it skips its remainder. A test that did not finish has
+// failed. A package that fails without a failed test counts as one failure: it does not build, or its
+// TestMain gives up.
 //
-// The status is 0 if nothing failed, 1 if something did, 130 if the tests were interrupted
-// (what had run is told then too), and 2 if the command line is wrong.
+// The status is 0 if nothing failed, 1 if something did, 130 if the tests were interrupted (the results so
+// far are reported then too), and 2 if the command line is wrong.
 package main
 
 import (
@@ -44,13 +43,13 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], bufio.NewWriter(os.Stdout)))
 }
 
-// group is a set of packages, tested beside others of the set at most.
+// group is a set of packages of which a limited number is tested in parallel.
 type group struct {
 	beside   int
 	packages []string
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string) (timeout time.Duration, groups []group, err error) {
 	timeout = 10 * time.Minute // go test's own
 	for i := 0; i < len(args); i++ {
@@ -117,8 +116,8 @@ func run(ctx context.Context, args []string, out *bufio.Writer) int {
 	return 0
 }
 
-// expand replaces patterns by packages, each in the first group that names it. A package
-// that cannot be read is kept: its test says why.
+// expand replaces patterns by packages, each in the first group that names it. A package that cannot be read
+// is kept: its test reports why.
 func expand(ctx context.Context, groups []group) error {
 	seen := map[string]bool{}
 	for i := range groups {
@@ -149,15 +148,14 @@ func module(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// test runs go test for a group and hands on what it tells. Its error says that go test
-// gave up, which failed tests do not tell.
+// test runs go test for a group and passes on its events. Its error means that go test itself gave up, which
+// failed tests do not cause.
 func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)) error {
 	args := append([]string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout",
 		timeout.String()}, g.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = os.Stderr
-	// An interrupt is passed on to go and its tests alike, whoever sends it; they have a
-	// while to clean up.
+	// An interrupt is passed on to go and its tests, whoever sent it; they have a while to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	kill := func(s syscall.Signal) { syscall.Kill(-cmd.Process.Pid, s) }
 	cmd.Cancel = func() error {
@@ -194,7 +192,7 @@ func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)
 	err = cmd.Wait()
 	var x *exec.ExitError
 	if errors.As(err, &x) && x.ExitCode() == 1 || ctx.Err() != nil {
-		return nil // tests failed, which they tell themselves, or were interrupted
+		return nil // tests failed, which they report themselves, or were interrupted
 	}
 	return err
 }

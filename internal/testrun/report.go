@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// event is what `go test -json` says (go doc test2json, go help buildjson).
+// event is an event of `go test -json` (go doc test2json, go help buildjson).
 type event struct {
 	Action      string
 	Package     string
@@ -20,7 +20,7 @@ type event struct {
 	Output      string
 	Elapsed     float64 // seconds
 	ImportPath  string  // of a build
-	FailedBuild string  // the build by which a package failed
+	FailedBuild string  // the build that made a package fail
 }
 
 // testCase is a test or subtest of a package.
@@ -30,31 +30,31 @@ type testCase struct {
 	elapsed float64
 	output  []byte
 	parent  *testCase
-	subs    int  // subtests, and theirs
-	failed  bool // itself, or one of its subtests
+	subs    int  // subtests, and their subtests
+	failed  bool // it failed, or one of its subtests
 }
 
 // pkg is a package that is being tested.
 type pkg struct {
 	tests  []*testCase
 	byName map[string]*testCase
-	output []byte // of no test
+	output []byte // of no particular test
 }
 
-// maxBrief is how many failed tests are named beside their package.
+// maxBrief is how many failed tests are listed beside their package.
 const maxBrief = 20
 
-// keep is how much output is kept of a test, in bytes: its end.
+// keep is how much of a test's output is kept, in bytes: its end.
 const keep = 1 << 20
 
-// report counts and tells.
+// report counts and reports results.
 type report struct {
 	out                     *bufio.Writer
 	module                  string
 	running                 map[string]*pkg
-	builds                  map[string][]byte // output of builds by what was built
+	builds                  map[string][]byte // output of builds, by what was built
 	failures                []string          // as printed at the end
-	brief                   []string          // the same of the package that ended last, a line each
+	brief                   []string          // the same for the package that ended last, one line each
 	skips                   map[string]*reason
 	passed, failed, skipped int
 }
@@ -70,7 +70,7 @@ func newReport(module string, out *bufio.Writer) *report {
 		skips: map[string]*reason{}}
 }
 
-// short is a package's name as one types it: ./trace.
+// short is a package's name as typed on the command line: ./trace.
 func (r *report) short(p string) string {
 	if rest, ok := strings.CutPrefix(p, r.module+"/"); ok && r.module != "" {
 		return "./" + rest
@@ -78,7 +78,7 @@ func (r *report) short(p string) string {
 	return p
 }
 
-// event takes the next thing that go test says.
+// event takes the next event of go test.
 func (r *report) event(e *event) {
 	if e.ImportPath != "" {
 		if e.Action == "build-output" {
@@ -86,7 +86,7 @@ func (r *report) event(e *event) {
 		}
 		return
 	}
-	if e.Package == "" { // go's own words, of no package
+	if e.Package == "" { // go's own output, of no package
 		fmt.Fprint(r.out, e.Output)
 		r.out.Flush()
 		return
@@ -118,7 +118,7 @@ func (r *report) event(e *event) {
 	}
 }
 
-// add appends to output that is kept, and lets go of its begin if it gets too long.
+// add appends to kept output, and drops its beginning if it gets too long.
 func add(out []byte, s string) []byte {
 	out = append(out, s...)
 	if len(out) > 2*keep {
@@ -127,8 +127,8 @@ func add(out []byte, s string) []byte {
 	return out
 }
 
-// test returns the test of that name, a new one if there is none. The names of subtests
-// can have slashes themselves.
+// test returns the test of that name, or a new one if there is none. The names of subtests can contain
+// slashes themselves.
 func (p *pkg) test(name string) *testCase {
 	if t := p.byName[name]; t != nil {
 		return t
@@ -147,7 +147,7 @@ func (p *pkg) test(name string) *testCase {
 	return t
 }
 
-// ended counts the tests of a package whose end e tells.
+// ended counts the tests of a package whose end e reports.
 func (r *report) ended(e *event, p *pkg) {
 	name := r.short(e.Package)
 	if len(p.tests) == 0 && e.Action == "skip" {
@@ -156,7 +156,7 @@ func (r *report) ended(e *event, p *pkg) {
 	passed, failed, skipped := r.passed, r.failed, r.skipped
 	r.brief = nil
 	r.count(name, p)
-	// what is said of no test matters where that is all there is, or comes beside failures
+	// output of no particular test matters if there is no other, or with failures
 	if e.Action == "fail" {
 		var text strings.Builder
 		if b, ok := r.builds[e.FailedBuild]; ok && e.FailedBuild != "" {
@@ -180,19 +180,19 @@ func (r *report) ended(e *event, p *pkg) {
 		verdict = "FAIL"
 	}
 	fmt.Fprintf(r.out, "%s %7.1f s  %s  %s\n", verdict, e.Elapsed, name, tally(passed, failed, skipped))
-	// A log of which only the begin is kept has to name them too.
+	// A log that keeps only the beginning has to name them too.
 	for _, line := range r.brief[:min(len(r.brief), maxBrief)] {
 		fmt.Fprintf(r.out, "        %s\n", line)
 	}
 	r.out.Flush()
 }
 
-// tally is what the last line says.
+// tally is the last line.
 func tally(passed, failed, skipped int) string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 }
 
-// count counts the tests of a package, and keeps what has to be told of them.
+// count counts the tests of a package, and keeps what has to be reported.
 func (r *report) count(name string, p *pkg) {
 	// from subtests to their parents, whose failures they explain
 	for _, t := range slices.Backward(p.tests) {
@@ -230,25 +230,25 @@ func (r *report) count(name string, p *pkg) {
 	}
 }
 
-// frame are the lines by which the testing package says where it is.
+// frame matches the lines by which the testing package shows where it is.
 var frame = regexp.MustCompile(`(?m)^(=== (RUN|PAUSE|CONT|NAME) .*| *--- (PASS|FAIL|SKIP): .*)\n`)
 
-// verdicts are the lines that say whether a package passed, which need no repeating.
+// verdicts matches the lines that say whether a package passed, which need not be repeated.
 var verdicts = regexp.MustCompile(`(?m)^(PASS|FAIL|FAIL\t\S+\t[0-9.]+s)\n`)
 
-// said is what a test printed, without the lines that say where it is.
+// said is what a test printed, without the frame lines.
 func said(out []byte) string { return string(frame.ReplaceAll(out, nil)) }
 
-// logged is a line of t.Log, and of what ends a test.
+// logged matches a line of t.Log, and of what ends a test.
 var logged = regexp.MustCompile(`(?m)^ +[^ :]+\.go:\d+: (.*)$`)
 
-// number is that of a process, or made up for a file's name: it does not make a reason another one.
+// number matches process numbers, and numbers generated for file names: they do not make reasons different.
 var number = regexp.MustCompile(`(/proc/)\d+|\d{6,}`)
 
-// longest is how much of a reason is told, in characters.
+// longest is how much of a reason is shown, in characters.
 const longest = 160
 
-// why is the reason of a skip: the first line of what the test logged last.
+// why is the reason of a skip: the first line of the test's last log message.
 func why(out []byte) string {
 	all := logged.FindAllSubmatch(out, -1)
 	if len(all) == 0 {
@@ -262,7 +262,7 @@ func why(out []byte) string {
 	return line
 }
 
-// group takes the end of go test for a group of packages, whose error is not of a test.
+// group handles the end of go test for a group of packages, whose error is not a test's.
 func (r *report) group(err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.running)) {
 		p := r.running[name]

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// maxDAGs bounds the structures followed of one phase and model.
+	// maxDAGs bounds the structures kept per phase and model.
 	maxDAGs = 64
-	// maxDAGNodes bounds the nodes of all structures followed together.
+	// maxDAGNodes bounds the nodes of all kept structures together.
 	maxDAGNodes = 1 << 18
 	// maxParts bounds the parts of one DAG.
 	maxParts = 256
 )
 
-// dagState is what a DAGBuilder knows so far.
+// dagState is the state of a Builder.
 type dagState struct {
 	profile.BaseSink
 	opts    Options
@@ -33,7 +33,7 @@ type dagState struct {
 	whole   map[facts.PhaseKey]*dagGroup
 	part    map[facts.PhaseKey]*dagGroup
 	open    steps.Collector
-	nodes   int // of all structures followed
+	nodes   int // of all kept structures
 	outside int64
 
 	seed    maphash.Seed
@@ -41,11 +41,11 @@ type dagState struct {
 	structs map[uint64][]*structure
 	n       int
 	offCPU  bool
-	// counters of the run, as Finish is told
+	// number of counters of the run, set by Finish
 	counters int
 }
 
-// structure is what definitions have in common that differ in dimensions only.
+// structure is what definitions have in common that differ only in dimensions.
 type structure struct {
 	id    int
 	nodes []trace.Node // of the first
@@ -59,7 +59,7 @@ type dagGroup struct {
 	dropped                  Rest
 }
 
-// dagSum is one DAG under way.
+// dagSum is one DAG while it is summed up.
 type dagSum struct {
 	number      int
 	pid         int32
@@ -72,7 +72,7 @@ type dagSum struct {
 	parts       []*partSum
 }
 
-// partSum is one part under way.
+// partSum is one part while it is summed up.
 type partSum struct {
 	structure  *structure
 	backend    string
@@ -80,13 +80,13 @@ type partSum struct {
 	dur        int64
 	seen       bool
 	incomplete string
-	last       *profile.Shape // met last
+	last       *profile.Shape // seen last
 	shapes     map[*profile.Shape]bool
 	low, high  [][4]int64
 	sums       []*nodeSum // by node; nil: not executed
 }
 
-// nodeSum is one executed node under way.
+// nodeSum is one executed node while it is summed up.
 type nodeSum struct {
 	summary.RowSum
 	op       string
@@ -132,7 +132,7 @@ func (b *dagState) Op(o *profile.Op) error {
 	return nil
 }
 
-// early takes operators of a step whose end is not known yet.
+// early takes operators of a step before its end is known.
 func (b *dagState) early(s *profile.Step, ops []*profile.Op) {
 	if b.wanted == nil || b.wanted[s.Phase] {
 		b.fold(b.group(b.whole, s), s, ops, nil)
@@ -151,7 +151,7 @@ func (b *dagState) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Step takes one step, whose operators came before.
+// Step takes one step, after its operators.
 func (b *dagState) Step(s *profile.Step) error {
 	if b.opts.PID != 0 && s.PID != b.opts.PID {
 		return nil
@@ -168,7 +168,7 @@ func (b *dagState) Step(s *profile.Step) error {
 	g := b.group(in, s)
 	g.steps++
 	if s.Untraced != "" {
-		return nil // of a part of its operators nothing is known
+		return nil // a part of its operators is unknown
 	}
 	g.traced++
 	g.tracedDur += s.Dur
@@ -213,7 +213,7 @@ func (b *dagState) fold(g *dagGroup, s *profile.Step, ops []*profile.Op, graphs 
 		all[at].ops = append(all[at].ops, o)
 	}
 	for i := 0; i < len(all); {
-		// A scheduler's run: its splits are numbered from 0.
+		// A scheduler run: its splits are numbered from 0.
 		n := i + 1
 		for n < len(all) && n-i < maxParts && all[i].g != nil && all[n].g != nil &&
 			all[n].g.Split > all[n-1].g.Split {
@@ -224,7 +224,7 @@ func (b *dagState) fold(g *dagGroup, s *profile.Step, ops []*profile.Op, graphs 
 	}
 }
 
-// run adds one run: the graphs of one computation.
+// run adds one scheduler run: the graphs of one computation.
 func (b *dagState) run(g *dagGroup, s *profile.Step, parts []execution) {
 	var key []byte
 	structs := make([]*structure, len(parts))
@@ -303,7 +303,7 @@ func newPart(st *structure, backend string) *partSum {
 		low: make([][4]int64, n), high: make([][4]int64, n), sums: make([]*nodeSum, n)}
 }
 
-// shape takes the dimensions of a definition, which is of the part's structure.
+// shape takes the dimensions of a definition with the part's structure.
 func (p *partSum) shape(s *profile.Shape) {
 	if p.last == s {
 		return
@@ -332,7 +332,7 @@ func (p *partSum) widen(nodes []trace.Node) {
 	}
 }
 
-// op adds one operator; false if it is no node of the part.
+// op adds one operator; false if it is not a node of the part.
 func (p *partSum) op(b *dagState, o *profile.Op) bool {
 	if o.Shape == nil || o.Shape.Shape == nil || o.Node < 0 || int(o.Node) >= len(p.sums) ||
 		b.structureOf(o.Shape) != p.structure {
@@ -359,7 +359,7 @@ func (p *partSum) op(b *dagState, o *profile.Op) bool {
 	return true
 }
 
-// structureOf returns what a definition has in common with those that differ in dimensions only.
+// structureOf returns the structure that a definition shares with those that differ only in dimensions.
 func (b *dagState) structureOf(s *profile.Shape) *structure {
 	if st := b.known[s]; st != nil {
 		return st

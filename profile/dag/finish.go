@@ -17,9 +17,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Finish computes the graphs. The builder takes no more.
+// Finish computes the graphs. The builder must not be used afterwards.
 func (b *Builder) Finish(h *profile.Header) *List {
-	b.book.List() // sorts them, as Stat does
+	b.book.List() // sorts them, as in Stat
 	out := &List{SchemaVersion: DAGSchema, DAGs: []DAG{}, Rest: []Rest{}, Outside: b.outside,
 		MaxError: sketch.HistogramError,
 		Outlier:  outlierRule, OutlierCalls: outlierCalls}
@@ -43,7 +43,7 @@ func (b *Builder) Finish(h *profile.Header) *List {
 	return out
 }
 
-// merged joins groups whose models turned out to be one.
+// merged merges groups whose models turned out to be one.
 func (b *Builder) merged(groups map[facts.PhaseKey]*dagGroup) map[facts.ModelKey]*dagGroup {
 	out := map[facts.ModelKey]*dagGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(x, y facts.PhaseKey) int {
@@ -93,7 +93,7 @@ func (b *Builder) finishGroup(out *List, k facts.ModelKey, g *dagGroup, only boo
 	}
 }
 
-// time is what structures are ordered by: that of operators, else of the graphs.
+// time is the sort key of structures: the time of operators, or else of the graphs.
 func (d *dagSum) time() int64 {
 	if d.ops > 0 {
 		return d.dur
@@ -105,7 +105,7 @@ func (d *dagSum) time() int64 {
 	return sum
 }
 
-// dag makes one DAG of its sums.
+// dag builds one DAG from its sums.
 func (b *Builder) dag(d *dagSum, g *dagGroup) DAG {
 	v := DAG{PID: d.pid, Traced: g.traced, TracedDur: g.tracedDur, Steps: d.steps, Runs: d.runs, Ops: d.ops,
 		OpsDur: d.dur, Probe: d.probe,
@@ -131,7 +131,7 @@ func (b *Builder) dag(d *dagSum, g *dagGroup) DAG {
 	return v
 }
 
-// nodesOf adds the nodes and edges of a part. It returns what is needed to find layers that are alike.
+// nodesOf adds the nodes and edges of a part. It returns what is needed to find equal layers.
 func (b *Builder) nodesOf(v *DAG, p *partSum, part int, g *dagGroup) []layerNode {
 	base := int32(len(v.Nodes))
 	defs := p.largest()
@@ -215,7 +215,7 @@ func (p *partSum) largest() []trace.Node {
 	if len(p.shapes) < 2 {
 		return p.last.Nodes
 	}
-	// Of the shape with the most elements; dimensions grow together.
+	// From the definition with the most elements: dimensions grow together.
 	best, most := p.last, -1.0
 	for s := range p.shapes {
 		sum := 0.0
@@ -230,7 +230,7 @@ func (p *partSum) largest() []trace.Node {
 	return best.Nodes
 }
 
-// destinations tells which leaves operators write into.
+// destinations returns which leaves operators write into.
 func destinations(words ops.Vocabulary, nodes []trace.Node) []bool {
 	out := make([]bool, len(nodes))
 	for i := range nodes {
@@ -268,7 +268,7 @@ func edgeKind(words ops.Vocabulary, nodes []trace.Node, written []bool, n *trace
 	return EdgeData
 }
 
-// copies connects the parts of a DAG: a part's input is a node of a part before, at the same address or as
+// copies connects the parts of a DAG: a part's input is a node of an earlier part, at the same address or as
 // the scheduler's copy "backend#name#number" (ggml-backend.cpp).
 func copies(v *DAG, parts []*partSum) (out []Edge) {
 	if len(v.Parts) < 2 {
@@ -301,7 +301,7 @@ func copies(v *DAG, parts []*partSum) (out []Edge) {
 	return out
 }
 
-// runOf makes an operator's figures of its sums, by the same formulas as a row of Stat.
+// runOf computes an operator's figures from its sums, with the formulas of a row of Stat.
 func (b *Builder) runOf(r *nodeSum, g *dagGroup) *Run {
 	row := &r.Row
 	net, calls := row.Dur-row.Probe, float64(row.Calls)

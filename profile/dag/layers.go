@@ -15,23 +15,23 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Layers of one kind have the same operators in the same order, with the same roles, types of result,
-// dimensions, parameters and inputs. A role is the node's name without its layer. What selects the rows whose
-// output is asked for (GET_ROWS by out_ids, in the last layer) sets no layer apart by itself: the
-// dimensions after it do, where they differ.
+// Layers of one kind have the same operators in the same order, with the same roles, result types,
+// dimensions, parameters and inputs. A role is the node's name without its layer. The selection of the rows
+// whose output is requested (GET_ROWS by out_ids, in the last layer) does not by itself make a layer
+// different: the dimensions after it do, where they differ.
 
-// Limits of the rule for outliers. Layers are compared by medians over their calls: one that was preempted
-// for 30 times its length moves the mean of 17 calls to nearly three times the others', and the median not at
-// all.
+// Limits of the rule for outliers. Layers are compared by medians over their calls: one call that is
+// preempted for 30 times its length moves the mean of 17 calls to nearly three times that of the others, and
+// the median not at all.
 const (
 	outlierZ      = 3.5  // robust z-score: 0.6745 * (x - median) / MAD (Iglewicz and Hoaglin, 1993)
-	outlierOver   = 0.05 // of the median, beyond what both medians can be wrong by
+	outlierOver   = 0.05 // of the median, beyond the uncertainty of both medians
 	outlierLayer  = 0.01 // of a layer's median time, for one role
-	outlierLayers = 5    // that are alike at least
-	// outlierChance is that of a layer whose calls take as long as the others' to pass for a slow one: of a
-	// model's some hundred operators in layers one in twenty graphs has a mark by chance. It is that the
-	// median of what was seen is so far off: where half of the calls are held up, the medians of 17 lie here
-	// and there.
+	outlierLayers = 5    // equal layers, at least
+	// outlierChance is the probability that a layer whose calls take as long as the others' passes for a slow
+	// one: with some hundred operators in a model's layers, one in twenty graphs has a mark by chance. It is
+	// applied to the median of the observed calls: where half of the calls are delayed, the medians of 17
+	// calls scatter widely.
 	outlierChance = 1e-4
 	outlierCalls  = 14 // needed for that: 2^-14 is below it
 )
@@ -44,13 +44,13 @@ var outlierRule = fmt.Sprintf("A layer is marked where its median time over at l
 	outlierCalls, outlierZ, 1/outlierChance, outlierOver*100, sketch.HistogramError*100, outlierLayer*100,
 	outlierLayers)
 
-// medianRank is the rank, from 1, of the value of n that the median is not below but for a chance of
-// outlierChance; 0 if there is none: fewer than outlierCalls.
+// medianRank is the rank, from 1, of the value among n that is a lower bound of the median with error
+// probability outlierChance; 0 if there is none: fewer than outlierCalls.
 func medianRank(n int64) int64 {
-	if n > 1000 { // as the normal distribution, whose quantile that is
+	if n > 1000 { // the quantile of the normal distribution
 		return int64(float64(n)/2 - 3.719*math.Sqrt(float64(n))/2)
 	}
-	// So many of n lie below the median with chance sum.
+	// sum is the probability that at most this many of n values are below the median.
 	p := math.Pow(0.5, float64(n))
 	var k int64
 	for sum := p; sum <= outlierChance; sum += p {
@@ -60,17 +60,17 @@ func medianRank(n int64) int64 {
 	return k
 }
 
-// layerNode is what tells a node's role in its layer.
+// layerNode holds what determines a node's role in its layer.
 type layerNode struct {
 	id    int32 // in DAG.Nodes
 	layer int
 	role  string // without its layer; the same in each layer of a kind
 	label string
-	sign  string // what must be equal in layers of one kind; empty: it does not matter
+	sign  string // what must be equal in layers of one kind; empty: irrelevant
 }
 
-// layerNodes returns the nodes that belong to a layer with their roles. base is the number of the first
-// node in the DAG.
+// layerNodes returns the nodes that belong to a layer, with their roles. base is the number of the first node
+// in the DAG.
 func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames,
 	base int32) (out []layerNode) {
 	type place struct {
@@ -93,7 +93,7 @@ func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames,
 			name = ""
 		}
 		role := n.Op + " " + name
-		if words.RowsOfOutputs(defs, n) { // told apart by what it takes the rows of
+		if words.RowsOfOutputs(defs, n) { // identified by what it selects rows of
 			of, _ := words.SplitName(defs[n.Src[0]].Name)
 			role += "rows of " + of
 		}
@@ -131,7 +131,7 @@ func layerNodes(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames,
 	return out
 }
 
-// layersOf counts for each leaf the layers that use it.
+// layersOf counts the layers that use each leaf.
 func layersOf(defs []trace.Node, names *ops.ShapeNames) map[int32]int {
 	out, last := map[int32]int{}, map[int32]int{}
 	for i := range defs {
@@ -159,9 +159,9 @@ func sourceSign(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, 
 		n := &defs[src]
 		switch {
 		case n.Leaf && words.IsWeight(n.Name):
-			return words.WeightStem(n.Name) // its type can differ from layer to layer
+			return words.WeightStem(n.Name) // its type can differ between layers
 		case n.Leaf && names.Layer[src] < 0:
-			if inputs[src] > 1 { // two masks can have one name
+			if inputs[src] > 1 { // two masks can have the same name
 				return fmt.Sprint(n.Name, n.Ne, src)
 			}
 			return fmt.Sprint(n.Name, n.Ne)
@@ -176,9 +176,9 @@ func sourceSign(words ops.Vocabulary, defs []trace.Node, names *ops.ShapeNames, 
 	return "?"
 }
 
-// kinds finds layers that are alike.
+// kinds finds equal layers.
 func kinds(v *DAG, nodes []layerNode) []Kind {
-	byLayer := map[int][]int{} // places in nodes
+	byLayer := map[int][]int{} // indices in nodes
 	var order []int
 	for i := range nodes {
 		l := nodes[i].layer
@@ -199,7 +199,7 @@ func kinds(v *DAG, nodes []layerNode) []Kind {
 			}
 		}
 		if s.Len() == 0 {
-			continue // leaves and views only
+			continue // only leaves and views
 		}
 		k, ok := at[s.String()]
 		if !ok {
@@ -215,7 +215,7 @@ func kinds(v *DAG, nodes []layerNode) []Kind {
 	return out
 }
 
-// fill finds a kind's roles and their spread.
+// fill sets a kind's roles and their spread.
 func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 	at := map[string]int{}
 	k.LayerNs, k.LayerMedian = make([]*float64, len(k.Layers)), make([]*float64, len(k.Layers))
@@ -235,7 +235,7 @@ func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 					Nodes: slices.Repeat([]int32{-1}, len(k.Layers))})
 			}
 			k.Roles[r].Nodes[x] = n.id
-			// of what was fused, the weight can be another member's
+			// in a fused operator, the weight can be another member's
 			if d := &v.Nodes[n.id]; d.Key != "" && d.Key != d.Op {
 				k.Roles[r].Name = d.Key
 			}
@@ -260,7 +260,7 @@ func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 				bytes += *run.Bytes
 			}
 		}
-		all[x].alike = fmt.Sprintf("%.3g", bytes) // layers of one kind can have weights of other types
+		all[x].alike = fmt.Sprintf("%.3g", bytes) // layers of one kind can have weights of different types
 	}
 	k.Spread = spread(k.Layers, all, 0)
 	floor := 0.0
@@ -285,16 +285,16 @@ func (k *Kind) fill(v *DAG, nodes []layerNode, byLayer map[int][]int) {
 	}
 }
 
-// layerTime is what one layer takes, ns.
+// layerTime is the time of one layer, ns.
 type layerTime struct {
 	mean, median float64
-	low, probe   float64 // low: what the median is not below (see medianRank); probe: what the probes took
-	calls        int64   // that they are of; 0: none
-	alike        string  // the same for layers that can be compared
+	low, probe   float64 // low: lower bound of the median (see medianRank); probe: time of the probes
+	calls        int64   // number of calls behind them; 0: none
+	alike        string  // the same for comparable layers
 }
 
-// spread tells how times differ over layers; nil if none is known. Those are compared that are alike; floor
-// is a difference that is too small to be worth a mark.
+// spread computes how times vary over layers; nil if none is known. Only comparable layers are compared;
+// floor is a difference too small to be marked.
 func spread(layers []int, times []layerTime, floor float64) *Spread {
 	s := &Spread{Outliers: []Outlier{}}
 	groups := map[string][]float64{}
@@ -355,8 +355,8 @@ func median(v []float64) float64 {
 	return (s[(n-1)/2] + s[n/2]) / 2
 }
 
-// sectionsOf says with which block each node of a layer is shown: norms with the block that alone they
-// feed, or that they finish; what lies within a block with it. The sums of the residual stay outside.
+// sectionsOf returns the block with which each node of a layer is shown: norms with the only block that they
+// feed or finish, and nodes within a block with that block. The sums of the residual stay outside.
 func sectionsOf(defs []trace.Node, names *ops.ShapeNames) []ops.Block {
 	out := make([]ops.Block, len(defs))
 	users := make([][]int32, len(defs))
@@ -398,7 +398,7 @@ func sectionsOf(defs []trace.Node, names *ops.ShapeNames) []ops.Block {
 			out[i] = same(i, users[i], true)
 		}
 	}
-	for i := range defs { // what only finishes one, and what lies within
+	for i := range defs { // nodes that only finish a block, and those within it
 		if !open(i) {
 			continue
 		}
@@ -410,7 +410,7 @@ func sectionsOf(defs []trace.Node, names *ops.ShapeNames) []ops.Block {
 			out[i] = from
 		}
 	}
-	for i := range defs { // leaves go with who uses them
+	for i := range defs { // leaves go with the nodes that use them
 		if defs[i].Leaf && names.Layer[i] >= 0 && len(users[i]) > 0 {
 			out[i] = out[users[i][0]]
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// maxRecent bounds the contexts' layers whose latest choices are kept.
+// maxRecent bounds the number of contexts' layers whose latest choices are kept.
 const maxRecent = 1 << 14
 
 // layerOf is a layer of an engine context.
@@ -18,8 +18,8 @@ type layerOf struct {
 	layer int
 }
 
-// Batches tells which experts of a batch are new: the one before, of the same context, layer and phase, did
-// not choose them. The zero value is ready.
+// Batches determines which experts of a batch are new: not chosen by the previous batch of the same context,
+// layer and phase. The zero value is ready to use.
 type Batches struct{ last map[layerOf]batch }
 
 type batch struct {
@@ -27,9 +27,8 @@ type batch struct {
 	phase profile.Phase
 }
 
-// New takes what a batch chose, each expert once. It returns how many of them are new, and how many experts
-// the batch before chose:
-// -1 where there is none that is known to have come right before.
+// New takes what a batch chose, each expert once. It returns how many of these are new, and how many experts
+// the previous batch chose: -1 where no batch is known to have come directly before.
 func (b *Batches) New(s *profile.Step, layer int, set []int32) (fresh, before int) {
 	k := layerOf{s.PID, s.Ctx, layer}
 	last, ok := b.last[k]
@@ -48,7 +47,7 @@ func (b *Batches) New(s *profile.Step, layer int, set []int32) (fresh, before in
 	return fresh, len(last.set)
 }
 
-// Forget drops what a context's latest batches chose: a step of it was not wholly seen.
+// Forget drops what a context's latest batches chose, after an incomplete step.
 func (b *Batches) Forget(s *profile.Step) { forgetContext(b.last, s) }
 
 // ForgetLayer drops what the latest batch of one layer chose.
@@ -56,10 +55,10 @@ func (b *Batches) ForgetLayer(s *profile.Step, layer int) {
 	delete(b.last, layerOf{s.PID, s.Ctx, layer})
 }
 
-// Kept is how many layers' latest batches are kept.
+// Kept returns how many layers' latest batches are kept.
 func (b *Batches) Kept() int { return len(b.last) }
 
-// forgetContext drops what is kept of a step's context.
+// forgetContext drops what is kept for a step's context.
 func forgetContext[T any](m map[layerOf]T, s *profile.Step) {
 	for k := range m {
 		if k.pid == s.PID && k.ctx == s.Ctx {

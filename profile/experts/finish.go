@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Finish makes the figures; nil where nothing was chosen.
+// Finish computes the figures; nil where nothing was chosen.
 func (g *Sums) Finish() *Stat {
 	if len(g.layers) == 0 && g.notSeen+g.slots+g.dropped == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (l *layerLoad) finish(k layerKey) Layer {
 	return e
 }
 
-// cache returns the hits of caches of 1, 2, 4 ... experts, and of as many as there are.
+// cache returns the hit rates of caches of 1, 2, 4 ... experts, and of as many as there are.
 func (g *Sums) cache(most int) []Cache {
 	out := []Cache{}
 	total := g.first
@@ -157,7 +157,7 @@ func (p *CostByNew) merge(o *CostByNew) {
 	}
 }
 
-// addEach adds sums by place.
+// addEach adds sums element by element.
 func addEach(to, from []int64) []int64 {
 	for len(to) < len(from) {
 		to = append(to, 0)

@@ -8,19 +8,19 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 )
 
-// ExpertMapSchema is the version of ExpertMap's JSON form. Fields may be added without raising it.
+// ExpertMapSchema is the version of [Map]'s JSON form. Fields may be added without raising it.
 const ExpertMapSchema = 1
 
-// ExpertMapCells is how many numbers of tokens' choices an [MapBuilder] keeps unless told otherwise: of a
-// mixture of 24 layers of which a token uses 4 experts, those of some 20,000 tokens.
+// ExpertMapCells is how many choices a [MapBuilder] keeps by default: in a mixture of 24 layers with 4
+// experts per token, those of some 20,000 tokens.
 const ExpertMapCells = 1 << 21
 
-// Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the
-// spread of products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes,
-// times in ns, shares 0 to 1, a nil pointer is not known.
+// Map holds what plots of experts need beyond [Stat]: what each token chose, reuse by layer, the distribution
+// of matmul times, and bytes by step. It covers the same steps and choices as Stat. Sizes are bytes, times
+// ns, shares 0 to 1; a nil pointer is unknown.
 type Map struct {
 	SchemaVersion int        `json:"schema_version"`
-	Phases        []MapPhase `json:"phases"` // those of Stat that have experts, in its order
+	Phases        []MapPhase `json:"phases"` // the phases of Stat with experts, in its order
 	MaxError      float64    `json:"quantile_max_error"`
 }
 
@@ -28,24 +28,24 @@ type Map struct {
 type MapPhase struct {
 	Phase  string     `json:"phase"`
 	Model  *int       `json:"model"`
-	Layers []MapLayer `json:"layers"` // those of ExpertStat, in its order
-	// Axes are what stands along the tokens of layers: mostly all have the same one.
+	Layers []MapLayer `json:"layers"` // the layers of [Stat], in its order
+	// Axes are the token axes of the layers: mostly all layers have the same one.
 	Axes []Axis `json:"axes"`
-	// Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately
-	// used replaced; it stays at the last one's. Empty where no expert could be chosen twice.
+	// Cache[n-1] is the simulated hit rate of an LRU cache of n experts per layer; beyond the last entry it
+	// stays the same. It is empty where no expert could be chosen twice.
 	Cache    []float64 `json:"cache"`
-	Steps    []Step    `json:"steps"` // with choices, in the order of their ends
+	Steps    []Step    `json:"steps"` // steps with choices, in the order of their ends
 	PerPoint int64     `json:"steps_per_point"`
-	Products []Times   `json:"products"` // those of ExpertStat, in its order
-	// Data holds what the layers' tokens chose; [MapLayer] says where.
+	Products []Times   `json:"products"` // the matmuls of [Stat], in its order
+	// Data holds what the layers' tokens chose; [MapLayer] defines the layout.
 	Data []byte `json:"-"`
 }
 
-// MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
-// With TokensPerColumn 1 they are Used numbers of experts for each token in its order, by rank; else for each
-// column Experts numbers: how many of the column's tokens chose each.
+// MapLayer is one layer. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
+// With TokensPerColumn 1 these are Used expert numbers for each token in order, by rank. Otherwise each
+// column has Experts numbers: how many of its tokens chose each expert.
 type MapLayer struct {
-	Layer           *int `json:"layer"` // nil: none is told
+	Layer           *int `json:"layer"` // nil: unknown
 	Experts         int  `json:"experts"`
 	Used            int  `json:"used"`
 	Columns         int  `json:"columns"`
@@ -53,52 +53,52 @@ type MapLayer struct {
 	Axis            int  `json:"axis"`
 	Offset          int  `json:"offset"`
 	Width           int  `json:"width"`
-	// ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used *
-	// used before / experts, against the sum of used.
+	// ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
+	// used before / experts, divided by the sum of used.
 	ByChance *float64  `json:"again_by_chance"`
-	Cache    []float64 `json:"cache"` // as the phase's
+	Cache    []float64 `json:"cache"` // as in the phase
 }
 
-// Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each
-// run is one column.
+// Axis is a token axis, as runs of columns of one step. If a column stands for several tokens, each run is
+// one column.
 type Axis struct {
 	Step []int64 `json:"step"`           // number of the run's (first) step
 	Last []int64 `json:"last,omitempty"` // of a column's last token
 	N    []int32 `json:"n"`              // tokens
-	// Pos is the position of the run's first token in its sequence, -1 where it is not known: several
-	// sequences share the step, or not all of its tokens came to the layer.
+	// Pos is the position of the run's first token in its sequence, -1 where unknown: several sequences share
+	// the step, or not all of its tokens reached the layer.
 	Pos []int32 `json:"pos,omitempty"`
 }
 
-// Step is one step, or N in succession. Counts and bytes are sums over them.
+// Step is one step, or N consecutive ones. Counts and bytes are sums over them.
 type Step struct {
 	ID     int64 `json:"id"` // of the first
 	N      int64 `json:"n"`
-	Tokens int64 `json:"tokens"` // of the batch; -1: not known
-	// Experts are the different experts of each batch, over all layers.
+	Tokens int64 `json:"tokens"` // of the batch; -1: unknown
+	// Experts is the number of distinct experts of each batch, over all layers.
 	Experts int64 `json:"experts"`
-	// New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those
-	// that it did not choose.
+	// New and Known are of batches whose predecessor (of the same context and phase) is known: Known counts
+	// their experts, New those that the predecessor did not choose.
 	New   int64 `json:"new"`
 	Known int64 `json:"known"`
-	// Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a
-	// type's size is not known.
+	// Bytes is that of the chosen experts' weights, each expert counted once per matmul; All is that of all
+	// experts. nil where a type's size is unknown.
 	Bytes *float64 `json:"bytes"`
 	All   *float64 `json:"all"`
 }
 
-// Times are one weight's products with one token's experts, by how many of these are new.
+// Times are the times of one weight's matmuls with one token's experts, by how many of these are new.
 type Times struct {
 	Weight string     `json:"weight"`
 	Type   string     `json:"type"`
 	New    []NewTimes `json:"new"`
-	// Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew
-	// * new. nil where the number did not vary.
+	// Base and PerNew are the least-squares line through the medians, weighted by calls, ns: Base + PerNew *
+	// new. nil where the number of new experts did not vary.
 	Base   *float64 `json:"base_ns"`
 	PerNew *float64 `json:"per_new_ns"`
 }
 
-// NewTimes are the times of products of which so many experts were new, without what the probes took.
+// NewTimes are the times of matmuls with a given number of new experts, without the time of the probes.
 type NewTimes struct {
 	New   int     `json:"new"`
 	Calls int64   `json:"calls"`
@@ -110,7 +110,7 @@ type NewTimes struct {
 	P95   float64 `json:"p95_ns"`
 }
 
-// MapBuilder is a [profile.Sink] that makes an [Map].
+// MapBuilder is a [profile.Sink] that builds a [Map].
 type MapBuilder struct {
 	profile.BaseSink
 	steps Steps
@@ -120,9 +120,9 @@ type MapBuilder struct {
 	cells cellBudget
 }
 
-// NewMap returns a builder, with which other sinks of the replay share the book (nil: none do), that keeps so
-// many numbers of tokens' choices; 0: ExpertMapCells. Where there are more, the largest phase's tokens are
-// put together: 2, 4, 8 ... to a column, with counts.
+// NewMap returns a builder that keeps at most cells choices; 0: ExpertMapCells. Beyond that, the largest
+// phase's tokens are merged, 2, 4, 8 ... per column, with counts. book is shared with other sinks of the
+// replay; nil: not shared.
 func NewMap(cells int, book *facts.Book) *MapBuilder {
 	if cells <= 0 {
 		cells = ExpertMapCells
@@ -137,13 +137,13 @@ type expertPhase struct {
 	model *facts.ModelWeights
 }
 
-// expertGroup is a phase under way.
+// expertGroup is a phase while it is collected.
 type expertGroup struct {
 	sums   Sums
 	number int // in the order they came
 	steps  int64
 	points []Step
-	each   int64 // steps of a point
+	each   int64 // steps per point
 }
 
 // Op takes one operator.
@@ -159,7 +159,7 @@ func (b *MapBuilder) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Step takes one step, whose operators came before.
+// Step takes one step, after its operators.
 func (b *MapBuilder) Step(s *profile.Step) error {
 	in := b.whole
 	if s.Incomplete != "" {
@@ -183,7 +183,7 @@ func (b *MapBuilder) Step(s *profile.Step) error {
 	return nil
 }
 
-// point adds a step's, and puts neighbours together where there are too many.
+// point adds a step's point, and merges neighbours where there are too many.
 func (g *expertGroup) point(p Step) {
 	if n := len(g.points); n > 0 && g.points[n-1].N < g.each {
 		g.points[n-1].add(&p)
@@ -195,7 +195,7 @@ func (g *expertGroup) point(p Step) {
 	}
 }
 
-// halve puts each two points together.
+// halve merges points in pairs.
 func (g *expertGroup) halve() {
 	to := g.points[:0]
 	for i := 0; i < len(g.points); i += 2 {
@@ -222,7 +222,7 @@ func (p *Step) add(o *Step) {
 	p.Bytes, p.All = bothKnown(p.Bytes, o.Bytes), bothKnown(p.All, o.All)
 }
 
-// bothKnown returns a sum, which is not known where one of the two is not.
+// bothKnown returns a sum, nil if either value is unknown.
 func bothKnown(a, b *float64) *float64 {
 	if a == nil || b == nil {
 		return nil

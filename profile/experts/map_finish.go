@@ -13,17 +13,17 @@ import (
 	"slices"
 )
 
-// Finish makes the map; the builder takes no more.
+// Finish builds the map; the builder must not be used afterwards.
 func (b *MapBuilder) Finish() *Map {
 	m := &Map{SchemaVersion: ExpertMapSchema, Phases: []MapPhase{}, MaxError: sketch.HistogramError}
-	models := b.book.List() // puts them in order
+	models := b.book.List() // sorts them
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for i := -1; i < len(models); i++ {
 			k := facts.ModelKey{Phase: p, Model: i}
 			g := whole[k]
 			if g == nil || g.steps == 0 {
-				g = part[k] // as Stat: no step was wholly seen
+				g = part[k] // as in Stat: no step was complete
 			}
 			if g == nil || len(g.sums.layers) == 0 {
 				continue
@@ -39,7 +39,7 @@ func (b *MapBuilder) Finish() *Map {
 	return m
 }
 
-// byModel joins groups whose models turned out to be one.
+// byModel merges groups whose models turned out to be one.
 func (b *MapBuilder) byModel(groups map[expertPhase]*expertGroup) map[facts.ModelKey]*expertGroup {
 	out := map[facts.ModelKey]*expertGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b expertPhase) int {
@@ -74,7 +74,7 @@ func (g *expertGroup) merge(o *expertGroup) {
 }
 
 func (g *expertGroup) finish() MapPhase {
-	stat := g.sums.Finish() // puts the layers in order
+	stat := g.sums.Finish() // sorts the layers
 	p := MapPhase{Layers: []MapLayer{}, Axes: []Axis{}, Steps: g.points, PerPoint: g.each,
 		Products: []Times{}}
 	if p.Steps == nil {
@@ -106,8 +106,7 @@ func (g *expertGroup) finish() MapPhase {
 	return p
 }
 
-// hitsOf returns which part of the uses caches of 1, 2, 3 ... experts would have held, up to the last that
-// holds more than the one before.
+// hitsOf returns the hit rates of caches of 1, 2, 3 ... experts, up to the last size that improves the rate.
 func hitsOf(distances []int64, first int64) []float64 {
 	out := []float64{}
 	uses := first
@@ -122,7 +121,7 @@ func hitsOf(distances []int64, first int64) []float64 {
 	return out
 }
 
-// times adds the spread to what Stat has of a weight's products.
+// times adds the distribution to Stat's figures of a weight's matmuls.
 func (p *CostByNew) times(s *Product) Times {
 	e := Times{Weight: s.Weight, Type: s.Type, New: []NewTimes{}, PerNew: s.PerNew}
 	var w, x, y float64

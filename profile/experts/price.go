@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// Price is what a further new expert adds to a product's work, ns: the slope of the line of least squares
-// through the medians by number of new experts, weighted by calls; 0 where it is not sound.
+// Price is the cost of one more new expert in a matmul, ns: the slope of the least-squares line through the
+// medians by number of new experts, weighted by calls; 0 where it is not reliable.
 func (p *CostByNew) Price() float64 {
 	var line num.Line
 	points := 0
@@ -36,8 +36,8 @@ func (p *CostByNew) Price() float64 {
 	}
 	slope := cxy / vx
 	mean, _ := line.Mean()
-	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal ones pi/2
-	// s^2/n, and their middle half lies within 1.349 s. A histogram adds its own error.
+	// A median of n values has the variance 1 / (4 n f^2) with the density f there: for normal values pi/2
+	// s^2/n, and their middle half spans 1.349 s. A histogram adds its own error.
 	var variance float64
 	each(func(n, median, calls float64, h *sketch.Histogram) {
 		s := (h.Quantile(0.75) - h.Quantile(0.25)) / 1.349
@@ -50,9 +50,9 @@ func (p *CostByNew) Price() float64 {
 	return slope
 }
 
-// A further new expert's price is taken for sound with so many products of each number of new experts that
-// counts, with so much of the medians' variance on the line, and where it is so many times its standard
-// error.
+// The price is considered reliable with at least expertCalls matmuls for each number of new experts that
+// counts, if the line explains enough of the medians' variance, and if the price is a multiple of its
+// standard error.
 const expertCalls = 16
 
 const expertR2 = 0.8

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package experts says which experts of a mixture of experts the tokens choose, what new ones cost, and how
-// well a cache would serve them.
+// Package experts reports which experts of a mixture of experts the tokens choose, what new ones cost, and
+// how well a cache would serve them.
 package experts
 
 import (
@@ -10,85 +10,86 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 )
 
-// Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one execution of a
-// layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a
-// nil pointer is not known.
+// Stat is what a phase's tokens chose, over the complete steps. A batch is one execution of a layer's choice:
+// a step in decode, and in prefill a part of one if the engine splits it. Shares are 0 to 1, and a nil
+// pointer is unknown.
 type Stat struct {
-	Layers []Layer `json:"layers"` // in their order
-	// Bytes of the chosen experts' weights that a step must read, each expert counted once a product;
-	// BytesAll of all experts'. Means over the steps with choices; nil where a type's size is not known.
+	Layers []Layer `json:"layers"` // in order
+	// Bytes is that of the chosen experts' weights that a step must read, each expert counted once per
+	// matmul; BytesAll is that of all experts. They are means over the steps with choices; nil where a type's
+	// size is unknown.
 	Bytes    *float64 `json:"bytes_per_step"`
 	BytesAll *float64 `json:"bytes_of_all_experts"`
-	// Again is which part of the experts that a batch chose, the one before of the same context and phase
-	// chose as well; ByChance what that would be if each token chose at random. nil: fewer than two batches
-	// in succession.
+	// Again is the share of a batch's experts that the previous batch of the same context and phase chose as
+	// well; ByChance is what it would be if each token chose at random. nil: no two consecutive batches.
 	Again    *float64 `json:"again_share"`
 	ByChance *float64 `json:"again_by_chance"`
-	// Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately
-	// used ones: what a reuse distance (the number of other experts chosen since) below Experts says. First
-	// choices of an expert count as not held. Empty where no expert could be chosen twice.
+	// Cache is the simulated hit rate of an LRU cache of Experts experts per layer: the share of choices
+	// whose reuse distance (the number of other experts chosen since) is below Experts. The first choice of
+	// an expert is a miss. It is empty where no expert could be chosen twice.
 	Cache []Cache `json:"cache"`
-	// Products are the times of products with one token's experts by how many of these are new: not chosen by
-	// the batch before. By weight.
+	// Products are the times of matmuls with one token's experts, by weight and by how many of these are new:
+	// not chosen by the previous batch.
 	Products []Product `json:"products"`
-	// NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of
-	// a cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
+	// NotSeen counts choices (of a batch and layer) of which a part was lost. Slots counts those that hold
+	// slots of a cache instead of experts. Both are left out. Dropped counts those of layers beyond the
+	// limit.
 	NotSeen int64 `json:"not_seen"`
 	Slots   int64 `json:"slots"`
 	Dropped int64 `json:"dropped"`
 }
 
-// Layer is one layer's.
+// Layer is what tokens chose in one layer.
 type Layer struct {
-	Layer   *int  `json:"layer"` // nil: none is told
+	Layer   *int  `json:"layer"` // nil: unknown
 	Experts int   `json:"experts"`
-	Used    int   `json:"used"` // a token
+	Used    int   `json:"used"` // per token
 	Batches int64 `json:"batches"`
 	Tokens  int64 `json:"tokens"`
 	// Load is how many tokens chose each expert.
 	Load []int64 `json:"load"`
-	// Imbalance is the largest load / the mean - 1; Unused counts experts that nobody chose.
+	// Imbalance is the largest load / the mean - 1; Unused counts experts that no token chose.
 	Imbalance float64 `json:"imbalance"`
 	Unused    int     `json:"unused"`
-	// Distinct is how many different experts a batch chose, on average.
+	// Distinct is the mean number of distinct experts per batch.
 	Distinct float64  `json:"distinct_per_batch"`
 	Again    *float64 `json:"again_share"`
 }
 
-// Cache is the rate of hits of a cache of so many experts a layer.
+// Cache is the hit rate of a cache with a given number of experts per layer.
 type Cache struct {
 	Experts int     `json:"experts"`
 	Hits    float64 `json:"hits"`
 }
 
-// Product is one weight's products with chosen experts.
+// Product is the matmuls of one weight with chosen experts.
 type Product struct {
 	Weight string     `json:"weight"` // ffn_down_exps
 	Type   string     `json:"type"`
-	New    []NewCalls `json:"new"` // by how many were new
-	// PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least
-	// squares through the medians, weighted by calls: some products last long for another reason. nil where
-	// the number did not vary.
+	New    []NewCalls `json:"new"` // by number of new experts
+	// PerNew is the cost of one more new expert in a matmul, ns: the slope of the least-squares line through
+	// the medians, weighted by calls. Medians are used because some matmuls are slow for other reasons. nil
+	// where the number of new experts did not vary.
 	PerNew *float64 `json:"per_new_ns"`
 }
 
-// NewCalls are products of which so many experts were new.
+// NewCalls are matmuls with a given number of new experts.
 type NewCalls struct {
 	New    int     `json:"new"`
 	Calls  int64   `json:"calls"`
-	Mean   float64 `json:"mean_ns"`   // without what the probes took; so is the median
-	Median float64 `json:"median_ns"` // as exact as Stat.MaxError says
+	Mean   float64 `json:"mean_ns"`   // without the time of the probes; so is the median
+	Median float64 `json:"median_ns"` // within the error Stat.MaxError
 }
 
 const (
-	// maxExpertLayers bounds the layers kept of a phase, maxExperts the experts of a layer: more are dropped.
+	// maxExpertLayers bounds the layers kept per phase, MaxExperts the experts of a layer; more are dropped.
 	maxExpertLayers = 1024
 	MaxExperts      = 4096
-	// MaxExpertWeights bounds the weights whose products are told apart.
+	// MaxExpertWeights bounds the weights whose matmuls are kept separately.
 	MaxExpertWeights = 64
 )
 
-// recent are a layer's experts, those chosen last first, over all phases.
+// recent is a layer's experts over all phases, most recently chosen first.
 type recent struct {
 	order []int32
 	spare []int32
@@ -102,14 +103,14 @@ type Sums struct {
 	bytes, all              float64
 	noBytes                 bool
 	distinct                int64 // experts of batches
-	chosen, again           int64 // of those whose predecessor is known
+	chosen, again           int64 // of batches whose predecessor is known
 	chance                  float64
 	distances               []int64 // by reuse distance
 	first                   int64   // choices of an expert that was not chosen before
 	products                map[Weight]*CostByNew
 	weights                 []Weight
 	notSeen, slots, dropped int64
-	tokens                  *tokenMaps // what each token chose; nil: nobody asked
+	tokens                  *tokenMaps // what each token chose; nil: not requested
 }
 
 type layerKey struct{ layer, experts, used int }
@@ -126,7 +127,7 @@ type layerLoad struct {
 
 type Weight struct{ Weight, Typ string }
 
-// CostByNew are products by how many of their experts are new.
+// CostByNew is the cost of matmuls by how many of their experts are new.
 type CostByNew struct{ new []*newCalls }
 
 type newCalls struct {
@@ -134,7 +135,7 @@ type newCalls struct {
 	Hist       sketch.Histogram
 }
 
-// At returns the sums of products with n new experts.
+// At returns the sums of matmuls with n new experts.
 func (p *CostByNew) At(n int) *newCalls {
 	for len(p.new) <= n {
 		p.new = append(p.new, &newCalls{})
@@ -142,14 +143,14 @@ func (p *CostByNew) At(n int) *newCalls {
 	return p.new[n]
 }
 
-// Collector is what statistics know of choices.
+// Collector collects the choices for statistics.
 type Collector struct {
 	batches Batches
 	recent  map[layerOf]*recent
 	mark    [MaxExperts]int32 // by expert, 0 between uses
 }
 
-// Forget drops what is known of a context's latest choices: a step of it was not wholly seen.
+// Forget drops what is known of a context's latest choices, after an incomplete step.
 func (e *Collector) Forget(s *profile.Step) {
 	e.batches.Forget(s)
 	forgetContext(e.recent, s)
@@ -158,7 +159,7 @@ func (e *Collector) Forget(s *profile.Step) {
 // Fold adds the choices of a step's operators to the sums.
 func (e *Collector) Fold(g *Sums, d *facts.Deriver, s *profile.Step, ops []*profile.Op) {
 	var c *profile.Choice
-	fresh := -1 // experts of c that are new; -1: not known
+	fresh := -1 // number of new experts of c; -1: unknown
 	any := false
 	for _, o := range ops {
 		if o.Choice == nil {
@@ -185,7 +186,7 @@ func (e *Collector) Fold(g *Sums, d *facts.Deriver, s *profile.Step, ops []*prof
 	}
 }
 
-// takes tells whether a choice counts, and counts it if not.
+// takes reports whether a choice counts; otherwise it records why not.
 func (g *Sums) takes(c *profile.Choice) bool {
 	switch {
 	case c.Slots:
@@ -207,7 +208,7 @@ func (g *Sums) takes(c *profile.Choice) bool {
 	return true
 }
 
-// batch takes one choice. It returns how many of its experts are new, -1 if that is not known.
+// batch takes one choice. It returns how many of its experts are new, -1 if unknown.
 func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
 	k := layerKey{c.Layer, c.Total, c.Used}
 	l := g.layers[k]
@@ -247,7 +248,7 @@ func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
 		l.again += int64(len(set) - fresh)
 		g.chosen += int64(len(set))
 		g.again += int64(len(set) - fresh)
-		// an expert of this batch is in the one before with the part of all that that one chose
+		// by chance, each expert of this batch is in the previous one with probability before/Total
 		chance := float64(len(set)) * float64(before) / float64(c.Total)
 		g.chance += chance
 		l.chance += chance
@@ -260,7 +261,7 @@ func (e *Collector) batch(g *Sums, s *profile.Step, c *profile.Choice) int {
 	return fresh
 }
 
-// distance counts how many other experts were used since each of the set.
+// distance counts, for each expert of the set, how many others were used since its last use.
 func (g *Sums) distance(r *recent, set []int32, l *layerLoad, mark *[MaxExperts]int32) {
 	for i, x := range r.order {
 		mark[x] = int32(i) + 1
@@ -280,7 +281,7 @@ func (g *Sums) distance(r *recent, set []int32, l *layerLoad, mark *[MaxExperts]
 	}
 }
 
-// countAt counts one more at a place.
+// countAt increments the count at an index.
 func countAt(counts []int64, i int) []int64 {
 	for len(counts) <= i {
 		counts = append(counts, 0)
@@ -318,7 +319,7 @@ func (g *Sums) read(o *profile.Op) {
 	g.all += float64(all)
 }
 
-// product adds the time of a product with one token's experts.
+// product adds the time of a matmul with one token's experts.
 func (g *Sums) product(d *facts.Derived, o *profile.Op, fresh int) {
 	if d.Weight == "" || o.Incomplete {
 		return

@@ -8,17 +8,17 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/steps"
 )
 
-// Steps tells of each step what its tokens chose, against the steps before. For sinks: it gets their
-// operators and steps. The zero value is ready.
+// Steps reports for each step what its tokens chose, compared with the steps before. It is meant for sinks,
+// which pass on their operators and steps. The zero value is ready to use.
 type Steps struct {
-	Book *facts.Book // nil: its own
+	Book *facts.Book // nil: creates its own
 
 	state Collector
 	open  steps.Collector
 	sums  Sums
 }
 
-// Op takes an operator. Only products with chosen experts are kept until their step ends.
+// Op takes an operator. Only matmuls with chosen experts are kept until their step ends.
 func (e *Steps) Op(o *profile.Op) {
 	if o.Choice != nil && o.Step != nil {
 		if e.Book == nil {
@@ -28,8 +28,8 @@ func (e *Steps) Op(o *profile.Op) {
 	}
 }
 
-// Step takes a step, whose operators came before. It is false where nothing is known of its choices: there
-// are none, or the step or one of its choices was not wholly seen.
+// Step takes a step, after its operators. It returns false where nothing is known of its choices: there are
+// none, or the step or one of its choices is incomplete.
 func (e *Steps) Step(s *profile.Step) (Step, bool) {
 	p, ok := e.fold(&e.sums, s)
 	return p, ok && s.Incomplete == ""

@@ -11,7 +11,7 @@ import (
 
 // What each token chose, layer by layer, in bounded memory.
 
-// cellBudget bounds the numbers that all phases keep together.
+// cellBudget bounds the numbers that all phases keep in total.
 type cellBudget struct {
 	most, used int
 	maps       []*tokenMaps
@@ -21,29 +21,29 @@ type cellBudget struct {
 type tokenMaps struct {
 	budget *cellBudget
 	layers map[layerKey]*tokenMap
-	wide   int // tokens of a column of those that are put together
+	wide   int // tokens per merged column
 }
 
-// tokenMap is what tokens chose in one layer, in their order. A column is one token or, when wide is more
-// than 1, up to so many.
+// tokenMap is what tokens chose in one layer, in order. A column is one token or, if wide is more than 1, at
+// most wide tokens.
 type tokenMap struct {
 	experts, used, wide int
 	cols                []tokenColumn
-	chosen              []uint16 // of each column used numbers of experts
-	counts              []uint32 // or of each column's tokens by expert
-	open                int      // first column of the step under way, of single tokens
-	tokens              int32    // of that step's batch, -1: not known
+	chosen              []uint16 // used expert numbers per column
+	counts              []uint32 // or, per column, token counts by expert
+	open                int      // first column of the step in progress, with single tokens
+	tokens              int32    // of that step's batch, -1: unknown
 }
 
 type tokenColumn struct {
 	step, last int64 // of the first and last token
 	n          int32 // tokens
-	pos        int32 // of the token, -1: not known
+	pos        int32 // of the token, -1: unknown
 }
 
 func (m *tokenMap) cells() int { return len(m.chosen) + len(m.counts) }
 
-// add takes a choice that is whole.
+// add takes a complete choice.
 func (t *tokenMaps) add(k layerKey, s *profile.Step, c *profile.Choice) {
 	m := t.layers[k]
 	if m == nil {
@@ -59,7 +59,7 @@ func (t *tokenMaps) add(k layerKey, s *profile.Step, c *profile.Choice) {
 	t.budget.keep()
 }
 
-// keep puts tokens together until no more is kept than may be, or nothing gets less by it.
+// keep merges tokens until the budget is met, or merging no longer helps.
 func (b *cellBudget) keep() {
 	for b.used > b.most {
 		slices.SortStableFunc(b.maps, func(x, y *tokenMaps) int { return cmp.Compare(y.cells(), x.cells()) })
@@ -72,7 +72,7 @@ func (b *cellBudget) keep() {
 			}
 		}
 		if !done {
-			b.most = 2 * b.used // layers and experts are so many that a column of each is more
+			b.most = 2 * b.used // so many layers and experts that one column of each exceeds it
 			return
 		}
 	}
@@ -85,7 +85,7 @@ func (t *tokenMaps) cells() (n int) {
 	return n
 }
 
-// widen puts tokens together so that half as much is kept. It is false where that cannot be.
+// widen merges tokens so that half as much is kept. It returns false where that is impossible.
 func (t *tokenMaps) widen() bool {
 	before := t.cells()
 	for wide := max(2, 2*t.wide); wide <= 1<<20; wide *= 2 {
@@ -104,8 +104,8 @@ func (t *tokenMaps) widen() bool {
 	return false
 }
 
-// cellsAt returns what would be kept of columns that wide: a layer to which few tokens come stays as it is
-// where that is less.
+// cellsAt returns what would be kept with columns of that width: a layer reached by few tokens stays as it is
+// where that takes less.
 func (m *tokenMap) cellsAt(wide int) int {
 	tokens := 0
 	for i := range m.cols {
@@ -142,8 +142,8 @@ func (m *tokenMap) add(s *profile.Step, c *profile.Choice) {
 	}
 }
 
-// close takes the positions away from a step's tokens if not all of its batch came to the layer: which did is
-// not known.
+// close removes the positions of a step's tokens if not all of its batch reached the layer: it is unknown
+// which did.
 func (m *tokenMap) close() {
 	if m.wide > 1 || int32(len(m.cols)-m.open) == m.tokens {
 		return
@@ -153,7 +153,7 @@ func (m *tokenMap) close() {
 	}
 }
 
-// fill takes n tokens into the last column or a new one.
+// fill adds n tokens to the last column or a new one.
 func (m *tokenMap) fill(step, last int64, n int32) {
 	if k := len(m.cols); k == 0 || int(m.cols[k-1].n+n) > m.wide {
 		m.cols = append(m.cols, tokenColumn{step, last, n, -1})
@@ -172,7 +172,7 @@ func (m *tokenMap) count(row []int32) {
 	}
 }
 
-// widen makes columns that wide, if that is less.
+// widen makes columns of that width, if that takes less.
 func (m *tokenMap) widen(wide int) {
 	if wide <= m.wide || m.cellsAt(wide) >= m.cells() {
 		return
@@ -180,7 +180,7 @@ func (m *tokenMap) widen(wide int) {
 	m.widenTo(wide)
 }
 
-// widenTo makes columns that wide even where that is more.
+// widenTo makes columns of that width, even if that takes more.
 func (m *tokenMap) widenTo(wide int) {
 	if wide <= m.wide {
 		return
@@ -203,7 +203,7 @@ func (m *tokenMap) widenTo(wide int) {
 	}
 }
 
-// merge adds what tokens of another context of the same model chose, by the numbers of their steps.
+// merge adds what tokens of another context of the same model chose, ordered by step number.
 func (t *tokenMaps) merge(o *tokenMaps) {
 	for k, from := range o.layers {
 		to := t.layers[k]
@@ -227,7 +227,7 @@ func (t *tokenMaps) merge(o *tokenMaps) {
 	o.layers = nil
 }
 
-// merge puts the columns of both in the order of their steps.
+// merge merges the columns of both in step order.
 func (m *tokenMap) merge(o *tokenMap) {
 	type place struct {
 		from *tokenMap
@@ -255,7 +255,7 @@ func (m *tokenMap) merge(o *tokenMap) {
 	*m = r
 }
 
-// axis returns what stands along the columns.
+// axis returns the token axis of the columns.
 func (m *tokenMap) axis() Axis {
 	m.close()
 	a := Axis{Step: []int64{}, N: []int32{}}
@@ -283,7 +283,7 @@ func (a *Axis) equal(b *Axis) bool {
 		slices.Equal(a.Pos, b.Pos)
 }
 
-// pack appends the numbers, each in as many bytes as the largest possible or present one takes.
+// pack appends the numbers, each in as many bytes as the largest possible or present one needs.
 func (m *tokenMap) pack(data []byte) ([]byte, int) {
 	if m.wide == 1 {
 		if m.experts <= 1<<8 {

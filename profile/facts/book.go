@@ -4,14 +4,14 @@ package facts
 
 import "github.com/profinfer/profinfer/profile"
 
-// Book is what the sinks of one replay have in common: what follows from operators' definitions, and the
-// models found. Sinks that share one look at the same processes. It is not for concurrent use.
+// Book is what the sinks of one replay share: facts derived from operators' definitions, and the models
+// found. Sinks that share a book look at the same processes. It is not safe for concurrent use.
 type Book struct {
 	Deriver
 	Models
 }
 
-// BookOf returns b, or an empty book of its own for a sink that shares none.
+// BookOf returns b, or a new book for a sink that shares none.
 func BookOf(b *Book) *Book {
 	if b == nil {
 		b = &Book{}
@@ -19,7 +19,7 @@ func BookOf(b *Book) *Book {
 	return b
 }
 
-// Op takes an operator. Each sink tells the book of what it gets: that others did so before changes nothing.
+// Op takes an operator. Each sink passes on what it gets; repeated calls change nothing.
 func (b *Book) Op(o *profile.Op) {
 	var ctx uint64
 	if o.Step != nil {
@@ -37,8 +37,8 @@ func (b *Book) Graph(g *profile.Graph) {
 	}
 }
 
-// RowName returns the name that an operator goes by in statistics by weight: its weight's without the
-// layer, or what it computes, or its op. typ is the weight's type, empty if the name is no weight's.
+// RowName returns an operator's name in statistics by weight: its weight's name without the layer, or what it
+// computes, or its op. typ is the weight's type, empty if the name is not a weight's.
 func RowName(d *Derived, op string) (name, typ string) {
 	name, weight := RowKey(ByWeight, d, op)
 	if weight {
@@ -47,7 +47,7 @@ func RowName(d *Derived, op string) (name, typ string) {
 	return name, typ
 }
 
-// IndexOf returns a model's place in the list; nil: not known which.
+// IndexOf returns a model's index in the list; nil: unknown.
 func (b *Models) IndexOf(m *ModelWeights) *int {
 	if i := b.Index(m); i >= 0 {
 		return &i

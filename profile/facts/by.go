@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// By is what operators are grouped by.
+// By selects what operators are grouped by.
 type By string
 
 const (
-	ByWeight By = "weight" // the weight, over all layers; operators without one by their op
+	ByWeight By = "weight" // the weight, over all layers; operators without a weight by their op
 	ByOp     By = "op"
 	ByLayer  By = "layer"
 	ByBlock  By = "block"
 	ByThread By = "thread"
 	ByStep   By = "step"
-	// no rows of operators: what tokens chose, PhaseStat.Experts, is drawn layer by layer
+	// no rows of operators: summary.Phase.Experts, the tokens' choices, is shown by layer
 	ByExpert By = "expert"
 )
 
@@ -32,7 +32,7 @@ func ParseBy(s string) (By, error) {
 		s)
 }
 
-// RowKey returns the name of an operator's row, and whether it is a weight's.
+// RowKey returns the name of an operator's row, and whether that is a weight's name.
 func RowKey(by By, d *Derived, op string) (key string, weight bool) {
 	switch by {
 	case ByOp:
@@ -51,13 +51,13 @@ func RowKey(by By, d *Derived, op string) (key string, weight bool) {
 	return op, false
 }
 
-// PhaseKey is a phase of one model; nil: not known which.
+// PhaseKey identifies a phase of one model; nil: unknown model.
 type PhaseKey struct {
 	Phase profile.Phase
 	Model *ModelWeights
 }
 
-// ModelKey is a phase of one model; -1: not known which.
+// ModelKey identifies a phase of one model; -1: unknown model.
 type ModelKey struct {
 	Phase profile.Phase
 	Model int

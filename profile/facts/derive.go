@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts derives from a graph definition what analyses ask of each operator ([Deriver]): layer, block,
-// weight, bytes, flops, the row that it belongs to. It also finds the models whose weights the graphs use
+// Package facts derives from a graph definition what analyses need to know of each operator ([Deriver]):
+// layer, block, weight, bytes, flops and row. It also finds the models whose weights the graphs use
 // ([Models]).
 package facts
 
@@ -12,41 +12,41 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// Derived is what follows from an operator's definition. It is the same each time the
-// operator of that shape runs.
+// Derived is what follows from an operator's definition. It is the same for every run of that operator of the
+// same graph definition.
 type Derived struct {
 	Name  string // the (first) node's own name
-	Layer *int   // nil: belongs to no layer, or none is told
+	Layer *int   // nil: it belongs to no layer, or the layer is unknown
 	Block ops.Block
-	// Weight is the name of the weight among the sources ("blk.0.ffn_down.weight"),
-	// empty if there is none; WeightType its type.
+	// Weight is the name of the weight among the sources ("blk.0.ffn_down.weight"), empty if there is none;
+	// WeightType is its type.
 	Weight     string
 	WeightType string
-	// Bytes is what the operator must read and write at least; nil where the types' sizes or a source's
-	// definition are not known. Flops are floating point operations; nil where no formula is known. See
-	// profile/ops/ggml/bytes.go and profile/ops/ggml/flops.go for the formulas and their sources.
+	// Bytes is the minimum that the operator must read and write; nil where the types' sizes or a source's
+	// definition are unknown. Flops is the number of floating point operations; nil where no formula is
+	// known. See profile/ops/ggml/bytes.go and profile/ops/ggml/flops.go for the formulas and their sources.
 	Bytes *int64
 	Flops *int64
-	// BytesAtMost is true where Bytes is an upper estimate: several tokens chose experts, and
-	// how many of them chose the same is not known.
+	// BytesAtMost is true where Bytes is an upper bound: several tokens chose experts, and it is unknown how
+	// many chose the same.
 	BytesAtMost bool
 
-	// ID numbers what one Deriver derived, from 1, for those that keep something of each in a slice; 0: of no
-	// known shape. Another of the same number replaces it where its node is fused differently: compare
-	// pointers.
+	// ID numbers the results of one Deriver, from 1, so that callers can index a slice by it; 0: unknown
+	// graph definition. A result whose node is fused differently reuses the number: compare pointers.
 	ID int
 
-	// Stem is the weight's name without its layer; empty without a weight that says what the operator is for.
+	// Stem is the weight's name without its layer; empty if no weight says what the operator is for.
 	Stem string
-	// Class is what its time is summed up as. ChoosesExperts: each token uses some of its weights only.
+	// Class is the class its time is summed up under. ChoosesExperts: each token uses only some of its
+	// weights.
 	Class          ops.Class
 	ChoosesExperts bool
 
 	fused []int32
-	row   string // as RowKey tells it by weight; empty: as its op
+	row   string // as RowKey returns it by weight; empty: same as its op
 }
 
-// Unknown stands for operators whose shape is not known.
+// Unknown stands for operators without a known graph definition.
 var Unknown = Derived{Block: ops.BlockOther}
 
 // Derive computes what follows from op's definition. Use a [Deriver] for whole runs.
@@ -54,16 +54,16 @@ func Derive(op *profile.Op) Derived {
 	return *new(Deriver).Derive(op)
 }
 
-// Deriver derives and remembers, since an operator of one shape runs once a token. The zero
-// value is ready. It holds one entry for each node that ran; it is not for concurrent use.
+// Deriver derives and caches, since an operator of one graph definition runs once per token. The zero value
+// is ready to use. It holds one entry for each node that ran. It is not safe for concurrent use.
 type Deriver struct {
 	shapes map[*profile.Shape]*shapeFacts
 	last   *profile.Shape
 	facts  *shapeFacts
-	n      int // numbers given
+	n      int // numbers given out
 }
 
-// shapeFacts are facts of one shape: those of its nodes, made on demand.
+// shapeFacts holds the facts of one graph definition: those of its nodes, made on demand.
 type shapeFacts struct {
 	names  *ops.ShapeNames
 	nodes  []*Derived
@@ -89,8 +89,8 @@ func (d *Deriver) Derive(op *profile.Op) *Derived {
 	return v
 }
 
-// Node returns what follows from the definition of node n of a shape, run together with the nodes in fused,
-// whatever it was seen to run with. The result is shared: do not change it.
+// Node returns what follows from the definition of node n of a graph definition, fused with the nodes in
+// fused, whatever it was seen to run with. The result is shared: do not change it.
 func (d *Deriver) Node(sh *profile.Shape, n int32, fused ...int32) *Derived {
 	f := d.of(sh)
 	v := f.nodes[n]
@@ -104,7 +104,7 @@ func (d *Deriver) Node(sh *profile.Shape, n int32, fused ...int32) *Derived {
 	return w
 }
 
-// of returns what is known of a shape.
+// of returns the facts of a graph definition.
 func (d *Deriver) of(sh *profile.Shape) *shapeFacts {
 	f := d.shapes[sh]
 	if f == nil {
@@ -117,7 +117,7 @@ func (d *Deriver) of(sh *profile.Shape) *shapeFacts {
 	return f
 }
 
-// keep numbers what was derived of a node and remembers it.
+// keep numbers what was derived for a node and caches it.
 func (d *Deriver) keep(f *shapeFacts, n int32, v *Derived) *Derived {
 	if old := f.nodes[n]; old != nil {
 		v.ID = old.ID
@@ -129,7 +129,7 @@ func (d *Deriver) keep(f *shapeFacts, n int32, v *Derived) *Derived {
 	return v
 }
 
-// deriveNode computes the facts of node n of a shape, run together with the nodes in fused.
+// deriveNode computes the facts of node n of a graph definition, fused with the nodes in fused.
 func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32) *Derived {
 	nodes, words := sh.Nodes, sh.Vocabulary()
 	members := []int32{n}
@@ -147,7 +147,7 @@ func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32
 		v.Layer = &l
 	}
 	v.Block = names.Block[n]
-	// A fused operator is named by its first node; the layer can stand with a later one.
+	// A fused operator is named after its first node; the layer can be in a later one's name.
 	for _, m := range members[1:] {
 		if v.Layer == nil && names.Layer[m] >= 0 {
 			l := names.Layer[m]
@@ -167,7 +167,7 @@ func deriveNode(sh *profile.Shape, names *ops.ShapeNames, n int32, fused []int32
 		v.Stem, v.row = words.WeightStem(v.Weight), words.WeightRow(v.Weight, v.Block)
 	} else if base, _ := words.SplitName(v.Name); len(members) == 1 && words.IsProduct(op) &&
 		!words.IsDefaultName(base) {
-		v.row = base // a product without a weight is told apart by what it computes: kq, kqv
+		v.row = base // matmuls without a weight differ by what they compute: kq, kqv
 	}
 	return v
 }

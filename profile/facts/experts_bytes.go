@@ -9,14 +9,14 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// chosenKey is an operator of which is known how many different experts its tokens chose.
+// chosenKey is an operator with a known number of distinct experts that its tokens chose.
 type chosenKey struct {
 	node     int32
 	distinct int
 }
 
-// choose returns what follows of an operator from its choice: the bytes of the experts that were chosen, each
-// counted once. v is what its definition tells.
+// choose returns what follows from an operator's choice: the bytes of the chosen experts, each counted once.
+// v is what follows from its definition.
 func (d *Deriver) choose(op *profile.Op, v *Derived) *Derived {
 	f := d.facts
 	k := chosenKey{op.Node, op.Choice.Distinct()}

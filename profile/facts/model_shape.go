@@ -10,13 +10,13 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// Models finds the models of a run: sets of weights that one engine context uses, or that
-// several contexts share.
+// Models finds the models of a run: sets of weights that one engine context uses, or that several contexts
+// share.
 type Models struct {
 	models []*ModelWeights
 	known  map[bookKey]*ModelWeights
 	last   bookKey
-	served map[int32]bool // processes that compute for others
+	served map[int32]bool // processes that compute for other processes
 }
 
 type bookKey struct {
@@ -25,21 +25,21 @@ type bookKey struct {
 	pid   int32
 }
 
-// ModelWeights is one model under way.
+// ModelWeights is one model while it is being collected.
 type ModelWeights struct {
 	pid     int32
-	ctxs    map[uint64]bool   // that compute it at present
-	ever    map[uint64]bool   // that ever did
-	joined  *ModelWeights     // what it turned out to be a part of
+	ctxs    map[uint64]bool   // that compute it now
+	ever    map[uint64]bool   // that have ever computed it
+	joined  *ModelWeights     // the model it turned out to be a part of
 	weights map[string]weight // by name
 	dims    ops.Dimensions
 	words   ops.Vocabulary
 }
 
-// weight is what tells one tensor from another of the same name.
+// weight is what distinguishes tensors of the same name.
 type weight struct {
-	// Each backend can have a copy of its own (rope_freqs.weight, tied embeddings): addresses tell tensors
-	// apart within one only.
+	// Each backend can have its own copy (rope_freqs.weight, tied embeddings), so addresses distinguish
+	// tensors only within one backend.
 	backend string
 	data    uint64
 	typ     string
@@ -47,7 +47,7 @@ type weight struct {
 	bytes   int64 // -1: unknown
 }
 
-// see takes the weights of a shape that ran on a backend in ctx (0: not known in which).
+// see takes the weights of a graph definition that ran on a backend in ctx (0: unknown).
 func (b *Models) see(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 	k := bookKey{sh, ctx, pid}
 	if sh == nil || sh.Shape == nil || k == b.last || ctx == 0 && b.served[pid] {
@@ -90,8 +90,8 @@ func (b *Models) see(pid int32, ctx uint64, sh *profile.Shape, backend string) {
 	m.dims.Max(words.Dimensions(sh.Nodes))
 }
 
-// find returns the model that the weights belong to, a new one if it is none seen so far. Two
-// models that the weights connect become one.
+// find returns the model that the weights belong to, a new one if they match none. Two models that the
+// weights connect become one.
 func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeights {
 	var m *ModelWeights
 	for i := 0; i < len(b.models); i++ {
@@ -125,8 +125,8 @@ func (b *Models) find(pid int32, ctx uint64, found map[string]weight) *ModelWeig
 	return m
 }
 
-// holds is true if the weights are of this model: one of them is in it already, or the context
-// is (its address can be used again for another model: then the same name means another tensor).
+// holds reports whether the weights belong to this model: it already contains one of them, or the context. (A
+// context's address can be reused for another model: then the same name is another tensor.)
 func (m *ModelWeights) holds(ctx uint64, found map[string]weight) bool {
 	shared := false
 	for name, w := range found {
@@ -152,10 +152,10 @@ func (b *Models) List() []Model {
 	return out
 }
 
-// Count is how many models were found.
+// Count returns how many models were found.
 func (b *Models) Count() int { return len(b.models) }
 
-// At returns the model that a context computes at present, nil if it is not known.
+// At returns the model that a context computes now, nil if unknown.
 func (b *Models) At(pid int32, ctx uint64) *ModelWeights {
 	for _, m := range b.models {
 		if m.pid == pid && m.ctxs[ctx] {
@@ -165,8 +165,8 @@ func (b *Models) At(pid int32, ctx uint64) *ModelWeights {
 	return nil
 }
 
-// Index returns a model's place in list's order, -1 if it is not known. What is not known is
-// taken to be of the one model, where there is but one.
+// Index returns a model's index in the order of List, -1 if unknown. If there is only one model, an unknown
+// one is taken for it.
 func (b *Models) Index(m *ModelWeights) int {
 	if m == nil && len(b.models) == 1 {
 		return 0
@@ -174,7 +174,7 @@ func (b *Models) Index(m *ModelWeights) int {
 	return slices.Index(b.models, m.whole())
 }
 
-// opBackend returns the backend that computes an operator, empty if it is not known.
+// opBackend returns the backend that computes an operator, empty if unknown.
 func opBackend(o *profile.Op) string {
 	if o.Graph == nil {
 		return ""
@@ -182,7 +182,7 @@ func opBackend(o *profile.Op) string {
 	return o.Graph.Backend
 }
 
-// serves takes that a process computes a graph for another, whose model its weights are a part of.
+// serves notes that a process computes a graph for another process, to whose model its weights belong.
 func (b *Models) serves(g *profile.Graph) {
 	if g == nil || g.Caller == nil || b.served[g.PID] {
 		return
@@ -205,7 +205,7 @@ func (m *ModelWeights) whole() *ModelWeights {
 	return m
 }
 
-// use says that ctx computes m from now on. An address can be that of a context that is gone.
+// use records that ctx computes m from now on. Its address can be that of a freed context.
 func (b *Models) use(m *ModelWeights, pid int32, ctx uint64) {
 	if ctx == 0 || m == nil || m.ctxs[ctx] {
 		return
@@ -250,7 +250,7 @@ func (m *ModelWeights) model() Model {
 	for _, w := range m.weights {
 		n, ok := ops.Product(w.ne[:]...)
 		if !ok {
-			continue // nonsense: no tensor has so many elements
+			continue // invalid: no tensor has so many elements
 		}
 		v.Params += n
 		t := types[w.typ]
@@ -287,12 +287,11 @@ func (m *ModelWeights) model() Model {
 	return v
 }
 
-// Model is what the weights of the graphs that ran tell. Weights that no graph used are not
-// in it.
+// Model is what the weights of the executed graphs reveal. It leaves out weights that no graph used.
 type Model struct {
 	PID      int32     `json:"pid"`
 	Contexts int       `json:"contexts"` // engine contexts that use these weights
-	Family   string    `json:"family"`   // guessed by the weights' names; empty if they tell nothing
+	Family   string    `json:"family"`   // guessed from the weights' names; empty if unknown
 	Layers   int       `json:"layers"`
 	Width    *int64    `json:"width"`
 	Vocab    *int64    `json:"vocab"`
@@ -300,7 +299,7 @@ type Model struct {
 	HeadsKV  *int64    `json:"heads_kv"`
 	HeadDim  *int64    `json:"head_dim"`
 	Experts  *int64    `json:"experts"`
-	Used     *int64    `json:"experts_used"` // a token
+	Used     *int64    `json:"experts_used"` // per token
 	Params   int64     `json:"parameters"`
 	Bytes    *int64    `json:"bytes"`
 	Types    []TypeMix `json:"types"` // by bytes, largest first

@@ -11,13 +11,13 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// markList keeps faults one by one, the longest where there are too many.
+// markList keeps faults individually: the longest where there are too many.
 type markList struct {
 	kept []mark
 	left int64
 }
 
-// mark is a fault as it is kept: nothing of it holds an operator.
+// mark is a fault in its stored form: it references no operator.
 type mark struct {
 	start, dur, read, step, op int64
 	pid, tid, expert           int32
@@ -39,7 +39,7 @@ func (l *markList) add(f *profile.Fault) {
 	}
 }
 
-// cut keeps the longest; where durations are not known, major ones and those that read most.
+// cut keeps the longest faults; where durations are unknown, the major ones and those that read most.
 func (l *markList) cut() {
 	n := len(l.kept) - maxFaultMarks
 	if n <= 0 {

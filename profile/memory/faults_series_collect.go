@@ -9,7 +9,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// SeriesBuilder collects a FaultSeries while a run is replayed into it. Its memory is bounded by the limits
+// SeriesBuilder collects a [Series] while a run is replayed into it. Its memory is bounded by the limits
 // of faults_series.go.
 type SeriesBuilder struct {
 	profile.BaseSink
@@ -18,9 +18,9 @@ type SeriesBuilder struct {
 	phases map[profile.Phase]*FaultSteps
 	order  []profile.Phase
 	names  map[FaultSum]*faultRow
-	left   int // rows that were too many
+	left   int // rows beyond the limit
 	expert map[faultLayer]*FaultExpertLayer
-	lost   map[faultLayer]bool // layers of experts that were too many
+	lost   map[faultLayer]bool // layers of experts beyond the limit
 	held   int
 	ops    map[delayKey]*delaySum
 	rows   map[delayRow]*delaySum
@@ -31,7 +31,7 @@ type SeriesBuilder struct {
 
 type faultRow struct {
 	FaultRow
-	at map[int]int // place in Layers
+	at map[int]int // index in Layers
 }
 
 type faultLayer struct {
@@ -39,7 +39,7 @@ type faultLayer struct {
 	layer int
 }
 
-// delayKey finds an operator's sum quickly: what is derived of a shape's node is one object.
+// delayKey finds an operator's sum quickly: what is derived for a graph definition's node is one object.
 type delayKey struct {
 	d     *facts.Derived
 	op    string
@@ -54,16 +54,16 @@ type delayRow struct {
 	in       bool
 }
 
-// delaySum is a DelayedOperator whose times are all known, for now.
+// delaySum is a DelayedOperator whose times are all known so far.
 type delaySum struct {
 	delayRow
 	calls, faulted, dur, major, wait, delay, read int64
 }
 
-// maxExpertsOfLayer bounds what a layer's definition may claim.
+// maxExpertsOfLayer bounds the number of experts that a layer's definition may claim.
 const maxExpertsOfLayer = 1 << 12
 
-// NewSeries returns an empty builder. Other sinks of the replay share the book; nil: none do.
+// NewSeries returns an empty builder. book is shared with other sinks of the replay; nil: not shared.
 func NewSeries(book *facts.Book) *SeriesBuilder {
 	return &SeriesBuilder{book: facts.BookOf(book), phases: map[profile.Phase]*FaultSteps{},
 		names: map[FaultSum]*faultRow{}, expert: map[faultLayer]*FaultExpertLayer{},
@@ -91,7 +91,7 @@ func (b *SeriesBuilder) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Step takes a step, whose faults came before.
+// Step takes a step, after its faults.
 func (b *SeriesBuilder) Step(s *profile.Step) error {
 	if !b.on {
 		return nil
@@ -109,7 +109,7 @@ func (b *SeriesBuilder) Step(s *profile.Step) error {
 	return nil
 }
 
-// add adds a step; once there are too many, neighbours become one point.
+// add adds a step; once there are too many, neighbours are merged into one point.
 func (l *FaultSteps) add(p FaultPoint) {
 	if n := len(l.Steps); n > 0 && l.Steps[n-1].N < l.Every {
 		l.Steps[n-1].join(&p)
@@ -142,7 +142,8 @@ func (p *FaultPoint) join(o *FaultPoint) {
 	p.Read += o.Read
 }
 
-// rowOfFault is the row of FaultStat.Names that a fault belongs to, and the layer of what it hit; -1: none.
+// rowOfFault returns the row of Stat.Names that a fault belongs to, and the layer of what it hit; -1:
+// none.
 func rowOfFault(f *profile.Fault) (k FaultSum, layer int) {
 	k = FaultSum{Class: f.Class, Name: f.File}
 	if f.Tensor == "" {
@@ -161,7 +162,7 @@ func rowOfFault(f *profile.Fault) (k FaultSum, layer int) {
 	return k, layer
 }
 
-// Fault takes one; records that are none are left out.
+// Fault takes one record; those that are not faults are left out.
 func (b *SeriesBuilder) Fault(f *profile.Fault) error {
 	b.on = true
 	major := int64(0)
@@ -256,7 +257,7 @@ func (b *SeriesBuilder) expertFault(f *profile.Fault, layer int, major, dur, rea
 	}
 }
 
-// Op takes an operator, with what its faults delayed it by.
+// Op takes an operator, with the delay by its faults.
 func (b *SeriesBuilder) Op(o *profile.Op) error {
 	if !b.on {
 		return nil
@@ -276,7 +277,7 @@ func (b *SeriesBuilder) Op(o *profile.Op) error {
 	return nil
 }
 
-// sum returns what an operator is summed up in; nil: there are too many.
+// sum returns the sum that an operator is added to; nil: there are too many.
 func (b *SeriesBuilder) sum(o *profile.Op) *delaySum {
 	d := b.book.Derive(o)
 	k := delayKey{d: d, op: o.Op, in: o.Step != nil}
@@ -300,7 +301,7 @@ func (b *SeriesBuilder) sum(o *profile.Op) *delaySum {
 		s = &delaySum{delayRow: r}
 		b.rows[r] = s
 	}
-	if len(b.ops) >= 4*limits.OpDefs { // shapes without end
+	if len(b.ops) >= 4*limits.OpDefs { // ever new graph definitions
 		clear(b.ops)
 	}
 	b.ops[k] = s

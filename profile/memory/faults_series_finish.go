@@ -66,12 +66,12 @@ func (b *SeriesBuilder) finishOperators(s *Series) {
 	s.Operators = s.Operators[:min(len(s.Operators), maxFaultRows)]
 }
 
-// finishExperts adds what is known of experts that no fault hit, and what of them was in memory.
+// finishExperts adds what is known of experts that no fault hit, and how much of them was in memory.
 func (b *SeriesBuilder) finishExperts(s *Series) {
 	for pid, p := range b.files.procs {
 		p.where.Learn(&p.q)
 		in := p.expertsInFiles()
-		unknown := map[*FaultExpertLayer]bool{} // one of its weights lies in no file
+		unknown := map[*FaultExpertLayer]bool{} // one of its weights is in no file
 		seen := map[string]bool{}
 		for i := range p.where.Leaves {
 			t := &p.where.Leaves[i]
@@ -119,8 +119,8 @@ func (b *SeriesBuilder) finishExperts(s *Series) {
 	slices.SortFunc(s.Experts, func(a, b FaultExperts) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// expertsInFiles returns for each tensor with experts what of them was in memory at the end; nothing of a
-// name that stands for several.
+// expertsInFiles returns, for each tensor with experts, how much of each was in memory at the end. It leaves
+// out names that stand for several tensors.
 func (p *residentProc) expertsInFiles() map[string][]int64 {
 	out := map[string][]int64{}
 	for _, k := range p.order {
@@ -138,7 +138,7 @@ func (p *residentProc) expertsInFiles() map[string][]int64 {
 	return out
 }
 
-// untimed takes out times, which are not known.
+// untimed removes times, which are unknown.
 func (s *Series) untimed() {
 	for i := range s.Phases {
 		for k := range s.Phases[i].Steps {

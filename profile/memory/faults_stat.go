@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory is about page faults and what of a model's files is in memory.
+// Package memory analyses page faults, and how much of a model's files is in memory.
 package memory
 
 import (
@@ -12,33 +12,32 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: not known.
+// Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: unknown.
 type Stat struct {
-	Which string `json:"which"` // "major": of minor ones only those that read or took long; "all"
+	Which string `json:"which"` // "major": also minor ones that read or were slow; "all"
 	Timed bool   `json:"timed"` // durations are known
-	// Major and Minor are what the kernel counted for the recorded processes' threads while they were
-	// recorded.
+	// Major and Minor are the kernel's counts for the recorded processes' threads, while these were recorded.
 	Major *int64 `json:"major"`
 	Minor *int64 `json:"minor"`
-	// Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them
-	// for a thread that was in a system call, as one that fills a mapping; or they were lost.
+	// Seen counts the major faults that were recorded individually. NoAddress counts the others: the kernel
+	// took them for a thread in a system call, such as one that populates a mapping, or they were lost.
 	Seen      int64  `json:"major_seen"`
 	NoAddress *int64 `json:"major_no_address"`
-	// Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the
-	// end: Before and Major make it up.
+	// Own is the count in /proc/PID/stat of the processes since their start, where it could be read at the
+	// end: the sum of Before and Major.
 	Own    *int64 `json:"own_major"`
 	Before *int64 `json:"major_before"` // before the recording
-	// thread time in the faults seen, slow and reading minor ones included
+	// thread time in the faults seen, including slow and reading minor ones
 	Wait *int64 `json:"wait_ns"`
-	// Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults
+	// Read is what the threads read from storage, by faults, read-ahead or calls. ReadFaults is what faults
 	// read.
 	Read       *int64     `json:"read_bytes"`
 	ReadFaults int64      `json:"read_faults_bytes"`
 	Classes    []FaultSum `json:"classes"` // by what they hit, the longest wait first
 	// by weight over all layers, and other tensors and files; at most maxFaultNames
 	Names  []FaultSum   `json:"names"`
-	Phases []FaultPhase `json:"phases"` // and, with an empty phase, in no step
-	Steps  []FaultStep  `json:"steps"`  // those in which the disk was waited for longest
+	Phases []FaultPhase `json:"phases"` // includes an empty phase for faults outside any step
+	Steps  []FaultStep  `json:"steps"`  // those that waited longest for the disk
 	Files  []FileMemory `json:"files"`
 }
 
@@ -48,7 +47,7 @@ type FaultSum struct {
 	Name  string              `json:"name,omitempty"`
 	Type  string              `json:"type,omitempty"`
 	Major int64               `json:"major"`
-	Minor int64               `json:"minor"` // as far as recorded
+	Minor int64               `json:"minor"` // those that were recorded
 	Wait  *int64              `json:"wait_ns"`
 	Read  int64               `json:"read_bytes"`
 }
@@ -64,7 +63,7 @@ type FaultPhase struct {
 	Minor   int64  `json:"minor"`
 	Wait    *int64 `json:"wait_ns"` // thread time
 	// Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share
-	// that of the steps' time.
+	// is its share of the steps' time.
 	Wall  *int64   `json:"wall_ns"`
 	Share *float64 `json:"share"`
 	Read  int64    `json:"read_bytes"`
@@ -84,11 +83,11 @@ type FaultStep struct {
 const (
 	maxFaultNames = 32
 	maxFaultSteps = 8
-	// maxNameSums bounds the names that are summed up.
+	// maxNameSums bounds the names in the sums.
 	maxNameSums = 1 << 14
 )
 
-// Collector computes a FaultStat while a run is replayed.
+// Collector computes a [Stat] while a run is replayed.
 type Collector struct {
 	any     bool
 	Pid     int32 // 0: all
@@ -112,20 +111,20 @@ type phaseKey struct {
 	in    bool
 }
 
-// faultAccount is what a process said of itself.
+// faultAccount is a process's own counts.
 type faultAccount struct{ start, end *trace.Memory }
 
 // threadCounts are a thread's own counts.
 type threadCounts struct {
-	major, minor, read             uint64 // last told
+	major, minor, read             uint64 // last reported
 	baseMajor, baseMinor, baseRead uint64
 	noRead                         bool
-	told                           bool // what it read was told again after its beginning
+	told                           bool // what it read was reported again after its beginning
 }
 
 func (b *Collector) skip(pid int32) bool { return b.Pid != 0 && pid != b.Pid }
 
-// Memory takes what a process has mapped and counted.
+// Memory takes a process's mappings and counts.
 func (b *Collector) Memory(m *trace.Memory) {
 	if b.skip(m.PID) {
 		return
@@ -154,7 +153,7 @@ func (b *Collector) Graph(g *profile.Graph) {
 	}
 }
 
-// Fault takes one.
+// Fault takes one record.
 func (b *Collector) Fault(f *profile.Fault) {
 	if b.skip(f.PID) {
 		return
@@ -223,7 +222,7 @@ func (b *Collector) phase(s *profile.Step) *FaultPhase {
 	return p
 }
 
-// count follows a thread's own counts.
+// count tracks a thread's own counts.
 func (b *Collector) count(f *trace.Fault) {
 	if b.threads == nil {
 		b.threads = map[faultThread]*threadCounts{}
@@ -234,7 +233,7 @@ func (b *Collector) count(f *trace.Fault) {
 	if t == nil {
 		t = &threadCounts{}
 		b.threads[k] = t
-		// One that was there when recording began told its counts then; others began with none.
+		// A thread that existed when recording began reported its counts then; others began with zero.
 		p := b.procs[f.PID]
 		switch {
 		case f.Kind == trace.FaultCounts && (p == nil || p.start == nil || f.Time <= p.start.Time):
@@ -257,7 +256,7 @@ func (b *Collector) count(f *trace.Fault) {
 	}
 }
 
-// Step takes a step, whose faults came before.
+// Step takes a step, after its faults.
 func (b *Collector) Step(s *profile.Step) {
 	if !b.any || b.skip(s.PID) || b.Wanted != nil && !b.Wanted[s.Phase] {
 		return
@@ -350,7 +349,7 @@ func phaseOrder(p string) int {
 		string(profile.Unknown)}, p)
 }
 
-// untimed takes out times, which are not known.
+// untimed removes times, which are unknown.
 func (s *Stat) untimed() {
 	for i := range s.Classes {
 		s.Classes[i].Wait = nil

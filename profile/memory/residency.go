@@ -12,26 +12,26 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// FileMemory tells which part of a file was in memory, whoever brought it there.
+// FileMemory reports which part of a file was in memory, whoever loaded it.
 type FileMemory struct {
 	PID   int32  `json:"pid"`
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
 	// InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
-	// began, or when the file was first seen, and at the end. nil: not known.
+	// began, or when the file was first seen, and at the end. nil: unknown.
 	InStart *int64 `json:"in_start_bytes"`
 	InEnd   *int64 `json:"in_end_bytes"`
-	// Failed says why it is not known.
+	// Failed says why they are unknown.
 	Failed string `json:"failed,omitempty"`
-	// Mapped: a tensor that the engine computes with lies in the file as it is mapped. Otherwise what was in
-	// the file was copied, and the file's pages are not needed any more.
+	// Mapped: a tensor that the engine computes with is in the file's mapping. Otherwise the file's contents
+	// were copied, and its pages are no longer needed.
 	Mapped  bool           `json:"mapped"`
-	Graphs  bool           `json:"graphs_seen"` // definitions of graphs were seen: Mapped is known
-	Classes []ClassMemory  `json:"classes"`     // the largest first; what lies in no tensor comes last
+	Graphs  bool           `json:"graphs_seen"` // graph definitions were seen: Mapped is known
+	Classes []ClassMemory  `json:"classes"`     // the largest first; what is in no tensor comes last
 	Tensors []TensorMemory `json:"-"`           // in order of offset
 }
 
-// ClassMemory sums up what of a file's tensors was in memory.
+// ClassMemory sums up how much of a file's tensors was in memory.
 type ClassMemory struct {
 	Class   profile.MemoryClass `json:"class"` // MemFile: in no tensor that was seen
 	Tensors int                 `json:"tensors"`
@@ -40,19 +40,19 @@ type ClassMemory struct {
 	InEnd   *int64              `json:"in_end_bytes"`
 }
 
-// TensorMemory tells what of a tensor in a file was in memory.
+// TensorMemory reports how much of a tensor in a file was in memory.
 type TensorMemory struct {
 	profile.FaultPlace
 	Offset  int64
 	Bytes   int64
 	InStart *int64
 	InEnd   *int64
-	// Experts are the bytes of each expert that were in memory at the end; nil: it has none, or not known.
+	// Experts are the bytes of each expert that were in memory at the end; nil: no experts, or unknown.
 	Experts []int64
 }
 
-// Residency finds out what of the files of a run's processes was in memory. It is a part of sinks: they hand
-// it graphs and what is mapped. The zero value is ready.
+// Residency determines how much of the files of a run's processes was in memory. It is a part of sinks, which
+// pass on graphs and mappings. The zero value is ready to use.
 type Residency struct {
 	procs map[int32]*residentProc
 }
@@ -60,7 +60,7 @@ type Residency struct {
 type residentProc struct {
 	words  ops.Vocabulary // nil: it has no graph
 	where  profile.Whereabouts
-	q      profile.Proc // holds the shapes
+	q      profile.Proc // holds the graph definitions
 	files  map[profile.FileID]*residentFile
 	order  []profile.FileID
 	mapped map[profile.FileID][]trace.MemoryMap
@@ -68,7 +68,7 @@ type residentProc struct {
 
 type residentFile struct{ first, last *trace.FilePages }
 
-// maxResidentShapes bounds the shapes that are looked at: the weights are in the first ones.
+// maxResidentShapes bounds the graph definitions examined: the first ones contain the weights.
 const maxResidentShapes = 64
 
 // Graph takes the tensors of a graph.
@@ -82,7 +82,7 @@ func (r *Residency) Graph(g *profile.Graph) {
 	}
 }
 
-// Memory takes what a process has mapped.
+// Memory takes a process's mappings.
 func (r *Residency) Memory(m *trace.Memory) {
 	if r.procs == nil {
 		r.procs = map[int32]*residentProc{}
@@ -113,12 +113,12 @@ func (r *Residency) Memory(m *trace.Memory) {
 				Inode: k.Inode}] = append(fresh[profile.FileID{Dev: k.Dev, Inode: k.Inode}], k)
 		}
 	}
-	for k, maps := range fresh { // of a file that is mapped no more, where it was
+	for k, maps := range fresh { // where a file was that is no longer mapped
 		p.mapped[k] = maps
 	}
 }
 
-// Files returns what was found, in the order of the files' first sight. Call it at the end.
+// Files returns the results, in the order in which the files were first seen. Call it at the end.
 func (r *Residency) Files() (out []FileMemory) {
 	pids := slices.Sorted(maps.Keys(r.procs))
 	for _, pid := range pids {
@@ -185,7 +185,7 @@ func (p *residentProc) file(pid int32, k profile.FileID) FileMemory {
 	return m
 }
 
-// inFile lists the tensors whose data lies in a file, in order of offset.
+// inFile lists the tensors whose data is in a file, in order of offset.
 func (p *residentProc) inFile(k profile.FileID) (out []TensorMemory) {
 	for _, m := range p.mapped[k] {
 		for i := range p.where.Leaves {
@@ -206,7 +206,7 @@ func (p *residentProc) inFile(k profile.FileID) (out []TensorMemory) {
 	return out
 }
 
-// residentIn returns how many bytes of a part of a file lie on pages that are in memory; nil: not known.
+// residentIn returns how many bytes of a part of a file are on pages in memory; nil: unknown.
 func residentIn(f *trace.FilePages, offset, length int64) *int64 {
 	if f == nil || f.Failed != "" || f.Page <= 0 || offset < 0 || length < 0 || offset > f.Size-length {
 		return nil
@@ -215,7 +215,7 @@ func residentIn(f *trace.FilePages, offset, length int64) *int64 {
 	for at := offset; at < offset+length; {
 		n := at / f.Page
 		if n/8 >= int64(len(f.Resident)) {
-			return nil // the file is larger than what was looked at
+			return nil // the file is larger than what was examined
 		}
 		next := min((n+1)*f.Page, offset+length)
 		if f.Resident[n/8]&(1<<(n%8)) != 0 {

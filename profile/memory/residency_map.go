@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// maxPage bounds what a recording may claim: the largest pages there are have a gigabyte or two.
+// maxPage bounds the page size that a recording may claim: the largest real pages have a gigabyte or two.
 const maxPage = 1 << 31
 
 // Maps returns the files with their cells and tensors, in the order of [Residency.Files]. Call it at the end.
@@ -64,7 +64,7 @@ func fileMap(m *FileMemory, x *residentFile, words ops.Vocabulary) FileMap {
 	return f
 }
 
-// layerOfLeaf is the layer that a tensor's name tells; nil: none.
+// layerOfLeaf returns the layer in a tensor's name; nil: none.
 func layerOfLeaf(words ops.Vocabulary, name string) *int {
 	l := words.WeightLayer(name)
 	if l < 0 {
@@ -76,8 +76,8 @@ func layerOfLeaf(words ops.Vocabulary, name string) *int {
 	return &l
 }
 
-// fileGroups parts a file into what lies together. A gap between tensors that is larger than a page's is a
-// group; a smaller one is what a file's alignment left, and belongs to the tensor before.
+// fileGroups divides a file into adjacent items. A gap between tensors that is larger than a page is a group;
+// a smaller one is due to alignment, and belongs to the tensor before.
 func fileGroups(m *FileMemory, words ops.Vocabulary) []FileGroup {
 	const gap = 4096
 	var out []FileGroup
@@ -102,7 +102,7 @@ func fileGroups(m *FileMemory, words ops.Vocabulary) []FileGroup {
 	if len(m.Tensors) == 0 || m.Bytes-end > gap {
 		out = append(out, FileGroup{Offset: end})
 	}
-	if len(out) > maxFileGroups { // a file as no engine makes it: one part
+	if len(out) > maxFileGroups { // unlike any engine's file: one part
 		out = []FileGroup{{}}
 	}
 	for i := range out {
@@ -115,7 +115,7 @@ func fileGroups(m *FileMemory, words ops.Vocabulary) []FileGroup {
 	return out
 }
 
-// cells looks at a group in cells.
+// cells fills a group's cells.
 func (g *FileGroup) cells(x *residentFile, cell int64) {
 	n := int((g.Bytes + cell - 1) / cell)
 	take := func(of func(offset, bytes int64) *int64) []int64 {
@@ -134,8 +134,8 @@ func (g *FileGroup) cells(x *residentFile, cell int64) {
 	g.Stayed = take(func(o, b int64) *int64 { return stayedIn(x, o, b) })
 }
 
-// stayedIn returns how many bytes of a part of a file lie on pages that were in memory at the start and at
-// the end; nil: not known.
+// stayedIn returns how many bytes of a part of a file are on pages that were in memory both at the start and
+// at the end; nil: unknown.
 func stayedIn(x *residentFile, offset, length int64) *int64 {
 	a, b := x.first, x.last
 	if a == nil || b == nil || a.Failed != "" || b.Failed != "" || a.Page != b.Page || a.Size != b.Size {
@@ -145,7 +145,7 @@ func stayedIn(x *residentFile, offset, length int64) *int64 {
 	if a.Page <= 0 || offset < 0 || length < 0 || offset > a.Size-length {
 		return nil
 	}
-	// Only the bytes of the part are looked at.
+	// Only the bytes of the part count.
 	from := offset / a.Page / 8
 	to := min((offset+length+a.Page-1)/a.Page/8+1, int64(min(len(a.Resident), len(b.Resident))))
 	if from >= to {

@@ -14,52 +14,52 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// OffloadSchema is the version of an OffloadDetail's JSON form. Fields may be added without raising it.
+// OffloadSchema is the version of a [Detail]'s JSON form. Fields may be added without raising it.
 const OffloadSchema = 1
 
-// Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step
-// with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that
-// is not known.
+// Detail describes in more detail than Stat how steps are split between backends: for each phase a typical
+// step with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is an unknown
+// value.
 type Detail struct {
 	SchemaVersion int     `json:"schema_version"`
 	Phases        []Phase `json:"phases"`
 }
 
-// Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it
-// says what the CPU did alone, so that another run can be compared with it.
+// Phase is one phase. Where a backend other than the CPU computed, its Offload is that of a Stat. Otherwise
+// it describes what the CPU did alone, so that another run can be compared with it.
 type Phase struct {
 	Offload
-	Split   bool     `json:"split"`   // another backend than the CPU computed
-	Tensors []Tensor `json:"tensors"` // that were copied, most bytes first
+	Split   bool     `json:"split"`   // a backend other than the CPU computed
+	Tensors []Tensor `json:"tensors"` // copied tensors, most bytes first
 	// TensorsLeftOut counts tensors that are not in the list.
 	TensorsLeftOut int        `json:"tensors_left_out"`
 	Step           *SplitStep `json:"step"` // nil: none was split
 }
 
-// Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its
-// layer, is left out.
+// Tensor sums up the copies of tensors of one name in one direction. The layer, which is the number after a
+// name's last -, is left out.
 type Tensor struct {
 	Kind    string   `json:"kind"`
 	From    string   `json:"from"`
 	To      string   `json:"to"`
-	Tensor  string   `json:"tensor"` // N stands for layers; empty: not known
-	Type    string   `json:"type"`   // empty: not known, or several
+	Tensor  string   `json:"tensor"` // N stands for layers; empty: unknown
+	Type    string   `json:"type"`   // empty: unknown, or several
 	PerStep float64  `json:"per_step"`
-	Bytes   *float64 `json:"bytes_per_step"`  // nil: not all are known
+	Bytes   *float64 `json:"bytes_per_step"`  // nil: some are unknown
 	Dur     *float64 `json:"dur_ns_per_step"` // of the calls whose ends were seen; nil: none was
 }
 
-// SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is
-// the median. Times are from its start.
+// SplitStep is a typical step: among the steps split in the most frequent way, the one with the median
+// duration. Times are from its start.
 type SplitStep struct {
 	ID     int64       `json:"step"`
 	PID    int32       `json:"pid"`
 	Start  int64       `json:"start_ns"` // from the run's first event
 	Dur    int64       `json:"dur_ns"`
-	Of     int         `json:"of_steps"` // those it was chosen from
+	Of     int         `json:"of_steps"` // number of steps it was chosen from
 	Splits []StepSplit `json:"splits"`
 	Copies []StepCopy  `json:"copies"`
-	// Lists are nodes of splits, each once however many splits have the same.
+	// Lists are nodes of splits; splits with the same nodes share one list.
 	Lists [][]SplitNode `json:"lists"`
 	// What is beyond the limits.
 	SplitsLeftOut int `json:"splits_left_out"`
@@ -69,29 +69,28 @@ type SplitStep struct {
 
 // StepSplit is one graph of a step.
 type StepSplit struct {
-	Split   int    `json:"split"` // its number in the scheduler's run
+	Split   int    `json:"split"` // its index in the scheduler's run
 	Graph   int64  `json:"graph"`
 	Backend string `json:"backend"`
 	Start   int64  `json:"start_ns"`
 	Dur     int64  `json:"dur_ns"`    // of the host's call that computes or submits it
 	Done    *int64 `json:"done_ns"`   // when the host had waited for it; nil: not seen
-	Waited  *int64 `json:"waited_ns"` // of that time, the host's thread waited at the end
-	// when the device could begin, by its queue, as Busy: the time it had work of it; nil: not seen
+	Waited  *int64 `json:"waited_ns"` // the part of that time in which the host's thread waited at the end
+	// when the device could begin, as its queue shows; Busy: the time it had work of it; nil: not seen
 	Begin  *int64 `json:"begin_ns"`
 	Busy   *int64 `json:"busy_ns"`
-	Before int    `json:"before"` // graphs under way before it that were not waited for by themselves
-	// from the end of the backend's split before it in this step; nil: it is the first
+	Before int    `json:"before"` // earlier graphs in progress that were not waited for on their own
+	// since the end of the backend's previous split in this step; nil: it is the first
 	Idle    *int64    `json:"idle_ns"`
-	Nodes   int64     `json:"nodes"` // that compute
+	Nodes   int64     `json:"nodes"` // nodes that compute
 	Layers  *LayerSet `json:"layers"`
-	Weights float64   `json:"weights"` // bytes of the weights that its products read
+	Weights float64   `json:"weights"` // bytes of the weights that its matmuls read
 	Flops   float64   `json:"flops"`
 	OpsDur  *int64    `json:"operators_ns"` // without probes; nil: its operators were not seen
-	List    int       `json:"list"`         // index in Lists; -1: not known
+	List    int       `json:"list"`         // index in Lists; -1: unknown
 }
 
-// StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none
-// does.
+// StepCopy is a copy of a step. At is the index in Splits of the next split, or their number if none follows.
 type StepCopy struct {
 	At     int    `json:"at"`
 	Kind   string `json:"kind"`
@@ -119,11 +118,11 @@ type SplitNode struct {
 	Flops      *int64    `json:"flops"`
 	Bytes      *int64    `json:"bytes"`
 	Dur        *int64    `json:"dur_ns"` // in this step, without probes; nil: not seen
-	Into       int32     `json:"into"`   // the node that it ran as one with, -1 if none
+	Into       int32     `json:"into"`   // the node that it was fused with, -1 if none
 }
 
 const (
-	maxSplitSteps   = 64 // that are kept of a phase to choose from
+	maxSplitSteps   = 64 // kept per phase to choose from
 	maxKeptTimes    = 1 << 18
 	maxStepSplits   = 1 << 10
 	maxStepCopies   = 1 << 12
@@ -132,7 +131,7 @@ const (
 	maxTensorsShown = 200
 )
 
-// Builder computes an OffloadDetail while a run is replayed into it. Its memory does not grow with the run's
+// Builder computes a [Detail] while a run is replayed into it. Its memory does not grow with the run's
 // length.
 type Builder struct {
 	profile.BaseSink
@@ -140,14 +139,14 @@ type Builder struct {
 	split, alone Collector
 	open         steps.Collector
 	kept         map[profile.Phase]*keptSteps
-	graphs       map[int64]bool // of steps that are kept
+	graphs       map[int64]bool // of kept steps
 	spans        map[int64]*profile.DeviceSpan
 	tensors      map[profile.Phase]map[tensorWay]*copySum
 }
 
 type tensorWay struct{ kind, from, to, tensor, typ string }
 
-// keptSteps are every so many of a phase's steps.
+// keptSteps is a regular sample of a phase's steps.
 type keptSteps struct {
 	every, seen, times int
 	steps              []*keptStep
@@ -168,7 +167,7 @@ type opTime struct {
 	dur   int64
 }
 
-// New returns an empty builder. Other sinks of the replay share the book; nil: none do.
+// New returns an empty builder. book is shared with other sinks of the replay; nil: not shared.
 func New(book *facts.Book) *Builder {
 	book = facts.BookOf(book)
 	b := &Builder{book: book, split: Collector{Book: book}, alone: Collector{Book: book, all: true},
@@ -213,7 +212,7 @@ func (b *Builder) Result(s *profile.Step) error {
 	return nil
 }
 
-// Step takes a step, whose operators and graphs came before.
+// Step takes a step, after its operators and graphs.
 func (b *Builder) Step(s *profile.Step) error {
 	ops, _, _ := b.open.Take(s)
 	defer b.open.Done(ops)
@@ -245,7 +244,7 @@ func (b *Builder) forget(x *offloadStep) {
 	}
 }
 
-// keep keeps a step to choose from, if its turn has come.
+// keep keeps a step to choose from, if it is part of the sample.
 func (b *Builder) keep(s *profile.Step, x *offloadStep, ops []*profile.Op) {
 	k := b.kept[s.Phase]
 	if k == nil {
@@ -284,7 +283,7 @@ func (b *Builder) keep(s *profile.Step, x *offloadStep, ops []*profile.Op) {
 	}
 }
 
-// tensor adds a copy to those of its name.
+// tensor adds a copy to those of the same name.
 func (b *Builder) tensor(p profile.Phase, c *profile.Copy) {
 	all := b.tensors[p]
 	if all == nil {
@@ -306,7 +305,7 @@ func (b *Builder) tensor(p profile.Phase, c *profile.Copy) {
 	t.add(c)
 }
 
-// withoutLayer writes N for the layer in a name: Vulkan0#ffn_out-2#0 is Vulkan0#ffn_out-N#0.
+// withoutLayer replaces the layer in a name by N: Vulkan0#ffn_out-2#0 becomes Vulkan0#ffn_out-N#0.
 func withoutLayer(name string) string {
 	at := strings.LastIndexByte(name, '-')
 	if at < 0 {

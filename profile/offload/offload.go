@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offload says how steps are split over backends: their graphs and copies, and what a device did
-// meanwhile.
+// Package offload describes how steps are split between backends: their graphs and copies, and what a device
+// did meanwhile.
 package offload
 
 import (
@@ -16,55 +16,55 @@ import (
 	"slices"
 )
 
-// Offload says how the steps of one phase were split over backends, where one other than the CPU computed.
-// Figures are means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
+// Offload describes how the steps of one phase were split between backends, where one other than the CPU
+// computed. Figures are means over the phase's complete steps in which such a graph ran.
 type Offload struct {
 	Phase    profile.Phase `json:"phase"`
 	Steps    int64         `json:"steps"`
 	Backends []Backend     `json:"backends"` // most time first
 	Copies   []Copied      `json:"copies"`   // most bytes first
-	// UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of
-	// it, TokensPerS its tokens a second, of steps that handed graphs to a device and were seen to wait for
-	// them: the step's call can return long before. nil: none was.
+	// UntilDone is the mean time from a step's begin to when its results were there, Call the part of it in
+	// the step's call, and TokensPerS the corresponding tokens per second, over steps that handed graphs to a
+	// device and were seen to wait for them: the step's call can return long before. nil: there was none.
 	UntilDone  *float64 `json:"step_until_done_ns"`
 	Call       *float64 `json:"step_call_ns"`
 	TokensPerS *float64 `json:"tokens_per_s"`
 	BackendWork
 }
 
-// Backend is what one backend did in a step.
+// Backend is what one backend did per step.
 type Backend struct {
-	Backend string    `json:"backend"` // empty: not known
+	Backend string    `json:"backend"` // empty: unknown
 	Graphs  float64   `json:"graphs_per_step"`
-	Nodes   float64   `json:"nodes_per_step"`   // that compute; views and the like are none
-	Weights float64   `json:"weights_per_step"` // bytes of the weights that its products read, of experts all
+	Nodes   float64   `json:"nodes_per_step"`   // nodes that compute, not views and the like
+	Weights float64   `json:"weights_per_step"` // bytes of the weights its matmuls read, of all experts
 	Flops   float64   `json:"flops_per_step"`
 	Host    float64   `json:"host_ns_per_step"` // time of the calls that compute or submit
-	Layers  *LayerSet `json:"layers"`           // of which it had nodes; nil: of none that has a number
+	Layers  *LayerSet `json:"layers"`           // of its nodes; nil: none has a layer number
 	Ops     []OpCount `json:"ops"`              // most often first
 
 	// Device spans: from submission to when the host saw that the device was done.
 	Spans    int64    `json:"device_spans"`
-	Unwaited int64    `json:"unwaited"`           // graphs that nobody waited for by themselves
+	Unwaited int64    `json:"unwaited"`           // graphs that were not waited for on their own
 	Device   *float64 `json:"device_ns_per_step"` // nil: not seen
-	Waited   *float64 `json:"waited_ns_per_step"` // of it, the host's threads waited at the end
-	// from the end of a span to the begin of the next of the backend; nil: fewer than two
+	Waited   *float64 `json:"waited_ns_per_step"` // part of it in which the host's threads waited
+	// from the end of one span of the backend to the begin of the next; nil: fewer than two
 	Idle *float64 `json:"idle_ns_per_step"`
 
-	// What the device's own interface told, of the spans whose submissions were seen; nil: none was.
+	// From the device's own interface, for the spans whose submissions were seen; nil: there was none.
 	QueueSpans int64 `json:"queue_spans"` // how many of device_spans
-	// the device had work of these graphs: an upper bound of its own time
+	// time in which the device had work of these graphs: an upper bound of its own time
 	Busy        *float64 `json:"busy_ns_per_step"`
-	Submissions *float64 `json:"submissions_per_step"`   // calls that hand over work
-	Submitting  *float64 `json:"submitting_ns_per_step"` // time of the host in them
-	// within graphs, while the host had handed over no more of them
+	Submissions *float64 `json:"submissions_per_step"`   // submitting calls
+	Submitting  *float64 `json:"submitting_ns_per_step"` // host time in them
+	// within graphs, while the host had not yet submitted more of them
 	IdleInside *float64 `json:"idle_inside_ns_per_step"`
 	IdleStep   *float64 `json:"idle_in_step_ns_per_step"` // between graphs of one step; nil: no step had two
 	// from the last graph of a step to the first of the next of the phase; nil: not seen
 	IdleBetween *float64 `json:"idle_between_ns_per_step"`
 }
 
-// LayerSet is the span of layers' numbers.
+// LayerSet is the range of layer numbers.
 type LayerSet struct {
 	First int `json:"first"`
 	Last  int `json:"last"`
@@ -80,24 +80,24 @@ type OpCount struct {
 // Copied sums up copies in one direction.
 type Copied struct {
 	Kind    string   `json:"kind"` // set, get, copy
-	From    string   `json:"from"` // a backend, host; empty: not known
+	From    string   `json:"from"` // a backend, or host; empty: unknown
 	To      string   `json:"to"`
 	PerStep float64  `json:"per_step"`
-	Bytes   *float64 `json:"bytes_per_step"`  // nil: not all are known
+	Bytes   *float64 `json:"bytes_per_step"`  // nil: some are unknown
 	Dur     *float64 `json:"dur_ns_per_step"` // of the calls whose ends were seen; nil: none was
 	Largest string   `json:"largest"`         // name of the tensor with most bytes
 	most    int64
 }
 
-// Collector collects what Offload is made of.
+// Collector collects the data for Offload.
 type Collector struct {
 	Book   *facts.Book
-	steps  map[int64]*offloadStep // under way
+	steps  map[int64]*offloadStep // in progress
 	phases map[profile.Phase]*offloadSum
 	shapes map[*profile.Shape]*shapeWork
-	// graphs of steps that are complete, of which a device's span may still come
+	// graphs of finished steps for which a device span may still come
 	pending map[int64]offloadGraph
-	early   map[int64]*deviceSeen         // spans by graph, of steps that are not
+	early   map[int64]*deviceSeen         // spans by graph, of unfinished steps
 	latest  map[deviceKey]deviceEnd       // of each backend
 	late    map[*profile.Step]*offloadSum // steps whose results are not there yet
 	all     bool                          // steps of the CPU alone count too
@@ -113,13 +113,13 @@ type offloadGraph struct {
 	backend string
 }
 
-// tailSum adds up steps that handed graphs to a device and whose results were seen to be there.
+// tailSum sums up steps that handed graphs to a device and whose results were seen to be there.
 type tailSum struct {
 	steps, until, call, tokens int64
 	noTokens                   bool
 }
 
-// add takes such a step.
+// add adds such a step.
 func (t *tailSum) add(s *profile.Step) {
 	until, ok := s.EndToEnd()
 	if !ok {
@@ -167,7 +167,7 @@ type copySum struct {
 	largest                    string
 }
 
-// shapeWork is what a graph's nodes amount to.
+// shapeWork sums up the work of a graph's nodes.
 type shapeWork struct {
 	nodes          int64
 	weights, flops float64
@@ -175,7 +175,7 @@ type shapeWork struct {
 	layers         []int
 }
 
-// workOf adds up a shape's nodes, each by itself: what a backend fuses cannot be seen.
+// workOf sums up a graph definition's nodes, each on its own: it cannot be seen what a backend fuses.
 func (o *Collector) workOf(s *profile.Shape) *shapeWork {
 	if w := o.shapes[s]; w != nil {
 		return w
@@ -240,8 +240,8 @@ func (o *Collector) Copied(c *profile.Copy) {
 	}
 }
 
-// Done adds a step with its operators, if it is whole and another backend than the CPU ran in it. It returns
-// what it added, nil if nothing.
+// Done adds a step with its operators, if it is complete and a backend other than the CPU ran in it. It
+// returns what it added, nil if nothing.
 func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offloadStep {
 	x := o.steps[s.ID]
 	delete(o.steps, s.ID)
@@ -309,7 +309,7 @@ func (o *Collector) Done(s *profile.Step, wanted bool, ops []*profile.Op) *offlo
 	return x
 }
 
-// elsewhere tells whether a graph ran on another backend than the CPU.
+// elsewhere reports whether a graph ran on a backend other than the CPU.
 func elsewhere(g *profile.Graph) bool { return trace.Elsewhere(g.Backend) }
 
 func (t *copySum) add(c *profile.Copy) {
@@ -349,7 +349,7 @@ func (o *Collector) Result(s *profile.Step) {
 	}
 }
 
-// spent adds a span whose step is complete.
+// spent adds a span whose step is finished.
 func (o *Collector) spent(d *deviceSeen) {
 	g := o.pending[d.Graph.ID]
 	delete(o.pending, d.Graph.ID)
@@ -366,7 +366,7 @@ func (o *Collector) spent(d *deviceSeen) {
 	b.queues.add(d)
 }
 
-// Finish returns the phases in which another backend than the CPU computed.
+// Finish returns the phases in which a backend other than the CPU computed.
 func (o *Collector) Finish() (out []Offload) {
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		sum := o.phases[p]
@@ -421,10 +421,10 @@ func (o *Collector) Finish() (out []Offload) {
 	return out
 }
 
-// Late tells that the results of the phase's steps were there notably later than their calls returned.
+// Late reports that the results of the phase's steps were there notably later than their calls returned.
 func (x *Offload) Late() bool { return x.UntilDone != nil && *x.UntilDone >= lateShare**x.Call }
 
-// Has is how long a step the backend's device had work, ns; 0: not known.
+// Has is how long per step the backend's device had work, ns; 0: unknown.
 func (b *Backend) Has() float64 {
 	switch {
 	case b.Busy != nil && b.QueueSpans == b.Spans:
@@ -435,5 +435,5 @@ func (b *Backend) Has() float64 {
 	return 0
 }
 
-// lateShare is how much longer than its call a step has to last until its results are there.
+// lateShare is the ratio of end-to-end time to call time from which a phase counts as late.
 const lateShare = 1.2

@@ -12,39 +12,39 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// The same operator on several backends: what is known of its time on each. The CPU's operators are timed one
-// by one. Of other backends only graphs are, so an operator's time is known where a graph holds nothing else,
-// as BLAS's often do.
+// Comparison of one operator on several backends. The CPU's operators are timed one by one. On other backends
+// only graphs are timed, so an operator's time is known where a graph holds nothing else, as is often the
+// case for BLAS.
 
-// How a time on a backend is known.
+// Sources of a time on a backend.
 const (
 	TimedOps  = "operators" // each operator was timed
 	TimedCall = "call"      // the host's call that computes the graph
-	// from the graph's submission to when the host had waited for it: at least what the device took
+	// from the graph's submission to when the host had waited for it: an upper bound of the device's time
 	TimedSpan = "span"
-	// when the device had work of the graph, by its queue: the same, without what the host took before
+	// when the device had work of the graph, as its queue shows: the same, without the host's earlier time
 	TimedBusy = "busy"
 )
 
 const (
-	// Operators that are told apart in a phase, and graphs of backends whose operators are not seen. Further
-	// ones are counted.
+	// Limits on distinct operators in a phase, and on graphs of backends whose operators are not seen.
+	// Further ones are counted.
 	maxBackendOps    = 1 << 12
 	maxBackendGraphs = 1 << 10
-	// maxGraphNodes bounds the nodes of the graphs that are told apart together.
+	// maxGraphNodes bounds the total nodes of all distinct graphs.
 	maxGraphNodes = 1 << 18
 )
 
-// BackendOp is one operator, over all layers, with what is known of its time on each backend that it ran on.
+// BackendOp is one operator, over all layers, with its known times on each backend that it ran on.
 type BackendOp struct {
 	Key        string   `json:"key"`    // as a row's by weight: "ffn_up", "ROPE"
 	Weight     bool     `json:"weight"` // the key is a weight's
 	Op         string   `json:"op"`
-	Type       string   `json:"type"` // of the weight; of the result where there is none
+	Type       string   `json:"type"` // of the weight, or of the result where there is none
 	Ne         [4]int64 `json:"ne"`   // of the result
-	K          *int64   `json:"k"`    // of a product: what each element of the result sums; nil: it is none
+	K          *int64   `json:"k"`    // of a matmul: the length of each sum; nil: not a matmul
 	Flops      *float64 `json:"flops"`
-	Bytes      *float64 `json:"bytes"` // a call, as Flops: means; nil: not known
+	Bytes      *float64 `json:"bytes"` // per call, as Flops: means; nil: unknown
 	AtMost     bool     `json:"bytes_at_most"`
 	PerBackend []OpTime `json:"backends"` // by name, the CPU first
 }
@@ -55,28 +55,28 @@ type OpTime struct {
 	Calls   float64   `json:"calls_per_step"`
 	Layers  *LayerSet `json:"layers"`
 	Timed   int64     `json:"timed_calls"`
-	Mean    *float64  `json:"mean_ns"`  // a call, without probes; nil: not known
-	TimedBy string    `json:"timed_by"` // of Mean; empty: not known
+	Mean    *float64  `json:"mean_ns"`  // per call, without probes; nil: unknown
+	TimedBy string    `json:"timed_by"` // source of Mean; empty: unknown
 	GFlops  *float64  `json:"gflop_per_s"`
 	GBps    *float64  `json:"gb_per_s"`
 }
 
-// BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of
-// them together, and what the same operators take elsewhere.
+// BackendGraph is the graphs with the same operators on a backend whose operators are not seen: their joint
+// time, and what the same operators take elsewhere.
 type BackendGraph struct {
 	Backend   string      `json:"backend"`
-	Operators []GraphOp   `json:"operators"` // in order of their first
-	Nodes     int         `json:"nodes"`     // operators in all
+	Operators []GraphOp   `json:"operators"` // in order of first appearance
+	Nodes     int         `json:"nodes"`     // total number of operators
 	Layers    *LayerSet   `json:"layers"`
 	Calls     float64     `json:"calls_per_step"`
 	Timed     int64       `json:"timed_calls"`
-	Mean      *float64    `json:"mean_ns"` // nil: not known
+	Mean      *float64    `json:"mean_ns"` // nil: unknown
 	TimedBy   string      `json:"timed_by"`
-	Flops     *float64    `json:"flops"` // a call
+	Flops     *float64    `json:"flops"` // per call
 	Others    []OtherTime `json:"others"`
 }
 
-// GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has
+// GraphOp is an operator of a graph: its index in the phase's list of operators, and how often the graph has
 // it.
 type GraphOp struct {
 	Op    int `json:"operator"`
@@ -87,24 +87,24 @@ type GraphOp struct {
 type OtherTime struct {
 	Backend string  `json:"backend"`
 	Dur     float64 `json:"ns"`
-	Known   int     `json:"operators"` // of which it is the sum: those whose time there is known
-	// Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by
-	// its call; else at most that. nil: not known.
+	Known   int     `json:"operators"` // number of operators in the sum: those whose time there is known
+	// Ratio is the graph's time divided by Dur. It is exact where all operators are known and the graph is
+	// timed by its call; otherwise it is an upper bound. nil: unknown.
 	Ratio *float64 `json:"ratio"`
 	Flops *float64 `json:"flops_share"` // their part of the graph's flops
 }
 
-// BackendProducts sums up a backend's matrix products.
+// BackendProducts sums up a backend's matmuls.
 type BackendProducts struct {
 	Backend  string   `json:"backend"`
 	Products float64  `json:"products_per_step"`
-	Flops    *float64 `json:"flops_per_step"` // nil: not all are known, as of Bytes
+	Flops    *float64 `json:"flops_per_step"` // nil: some are unknown, as for Bytes
 	Bytes    *float64 `json:"bytes_per_step"`
-	// What follows is of those whose time is known: by themselves, or as the graph that they are in.
+	// The figures below are of those whose time is known: on their own, or as the graph that they are in.
 	Dur     *float64 `json:"timed_ns_per_step"`
 	TimedBy string   `json:"timed_by"`
-	Part    *float64 `json:"timed_share"` // of the products
-	// Others is how many further operators a step are in that time: rates are at least those.
+	Part    *float64 `json:"timed_share"` // of the matmuls
+	// Others is how many further operators per step are in that time: rates are lower bounds.
 	Others float64  `json:"other_operators_per_step"`
 	GFlops *float64 `json:"gflop_per_s"`
 	GBps   *float64 `json:"gb_per_s"`
@@ -115,15 +115,15 @@ type BackendWork struct {
 	Products  []BackendProducts `json:"products_by_backend"`  // most flops first
 	Operators []BackendOp       `json:"operators_by_backend"` // most time first
 	Graphs    []BackendGraph    `json:"graphs_by_backend"`    // most time first
-	Dropped   int64             `json:"operators_left_out"`   // of too many different ones, calls; graphs too
+	Dropped   int64             `json:"operators_left_out"`   // calls beyond the limits, graphs too
 }
 
-// sameOp tells operators apart by what they are, wherever they run.
+// sameOp identifies operators by content, independent of where they run.
 type sameOp struct {
 	key, op, typ string
 	weight       bool
 	ne           [4]int64
-	k            int64 // -1: no product
+	k            int64 // -1: not a matmul
 }
 
 func sameOpOf(sh *profile.Shape, d *facts.Derived, n int32, op string) sameOp {
@@ -145,11 +145,11 @@ type backendWork struct {
 	traced  int64 // steps whose operators were recorded
 	rows    map[sameOp]*workRow
 	seen    map[opSeen]*opWork
-	fusions map[string]bool // that were seen: RMS_NORM+MUL
+	fusions map[string]bool // those seen: RMS_NORM+MUL
 	graphs  map[graphID]*graphWork
 	byShape map[shapeOn]*graphWork
 	spans   map[int64]*graphWork // by graph: those that can still get one
-	nodes   int                  // of all graphs told apart
+	nodes   int                  // of all distinct graphs
 	dropped int64
 }
 
@@ -167,7 +167,7 @@ type shapeOn struct {
 type graphID struct{ backend, content string }
 
 type workRow struct {
-	flops, bytes     float64 // sums over calls whose are known
+	flops, bytes     float64 // sums over calls for which they are known
 	withFlops, withB int64
 	atMost           bool
 	on               map[string]*opWork
@@ -183,7 +183,7 @@ type opWork struct {
 	perStep      float64 // of graphs, filled at the end
 }
 
-// graphWork are graphs with the same operators on one backend.
+// graphWork is the graphs with the same operators on one backend.
 type graphWork struct {
 	backend      string
 	shape        *profile.Shape
@@ -191,7 +191,7 @@ type graphWork struct {
 	dur          int64
 	by           string
 	layers       map[int]bool
-	at           []map[int]bool // layers of each node that computes, in order
+	at           []map[int]bool // layers of each computing node, in order
 }
 
 // layerOf is an operator's layer, -1 if it has none.
@@ -310,7 +310,7 @@ func (w *backendWork) graph(g *profile.Graph) {
 	}
 }
 
-// alike returns the graphs with the same operators as g; nil: there are too many different ones.
+// alike returns the entry of graphs with the same operators as g; nil: there are too many different ones.
 func (w *backendWork) alike(g *profile.Graph) *graphWork {
 	nodes := g.Shape.Nodes
 	var b strings.Builder
@@ -354,7 +354,7 @@ func (w *backendWork) alike(g *profile.Graph) *graphWork {
 	return x
 }
 
-// executing calls f for each node of a shape that computes, in order.
+// executing calls f for each computing node of a graph definition, in order.
 func executing(s *profile.Shape, f func(int32)) {
 	for i := range min(s.NNodes, len(s.Nodes)) {
 		if s.Nodes[i].Executes {
@@ -363,8 +363,8 @@ func executing(s *profile.Shape, f func(int32)) {
 	}
 }
 
-// device adds the span of a graph that was added before. Where others were under way before it, theirs is in
-// it too: it tells nothing of one graph.
+// device adds the span of a graph that was added before. If other graphs were in progress before it, the span
+// includes their time too, so it says nothing about one graph.
 func (w *backendWork) device(d *profile.DeviceSpan) {
 	x := w.spans[d.Graph.ID]
 	if x == nil {
@@ -386,7 +386,7 @@ func (w *backendWork) device(d *profile.DeviceSpan) {
 	x.by = TimedSpan
 }
 
-// step adds the operators and graphs of a step that was wholly seen.
+// step adds the operators and graphs of a complete step.
 func (w *backendWork) step(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph) {
 	if s.Untraced == "" && len(ops) > 0 {
 		w.traced++
@@ -401,16 +401,16 @@ func (w *backendWork) step(s *profile.Step, ops []*profile.Op, graphs []*profile
 	}
 }
 
-// fused is an operator of a graph as the CPU would run it: with the nodes that it fuses.
+// fused is an operator of a graph as the CPU would run it, with the nodes that it fuses.
 type fused struct {
 	node  int32
 	d     *facts.Derived
 	op    string
-	place []int // of its nodes among those that compute
+	place []int // indices of its nodes among those that compute
 }
 
-// operators returns a graph's operators, joined as those that were seen are: what one backend runs as one can
-// be compared with what another runs as several.
+// operators returns a graph's operators, fused like those that were seen, so that one backend's fused
+// operator can be compared with another's separate ones.
 func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 	nodes := s.Nodes
 	taken := map[int32]bool{}
@@ -431,7 +431,7 @@ func (w *backendWork) operators(s *profile.Shape) (out []fused) {
 			with = append(with, next)
 			last = next
 		}
-		for len(with) > 0 && !w.fusions[op] { // only the beginning of one
+		for len(with) > 0 && !w.fusions[op] { // the beginning of a fusion
 			op = op[:strings.LastIndexByte(op, '+')]
 			with = with[:len(with)-1]
 		}
@@ -454,7 +454,7 @@ func (w *backendWork) begins(op string) bool {
 	return false
 }
 
-// consumer returns the first node that reads n and computes, -1 if there is none.
+// consumer returns the first computing node that reads n, -1 if there is none.
 func (w *backendWork) consumer(s *profile.Shape, n int32, taken map[int32]bool) int32 {
 	if len(w.fusions) == 0 {
 		return -1

@@ -35,11 +35,11 @@ type graphOps struct {
 	ops    []fused
 	ids    []sameOp
 	flops  float64
-	known  bool // flops of all are
+	known  bool // the flops of all operators are known
 	joined bool // it has more than one operator
 }
 
-// finish returns what was collected in so many steps.
+// finish returns what was collected in that many steps.
 func (w *backendWork) finish(steps int64) BackendWork {
 	out := BackendWork{Products: []BackendProducts{}, Operators: []BackendOp{}, Graphs: []BackendGraph{},
 		Dropped: w.dropped}
@@ -72,7 +72,7 @@ func times(v *float64, n float64) float64 {
 	return *v * n
 }
 
-// expand adds the operators of graphs to the rows, with a time where a graph has but one. Graphs come in a
+// expand adds the operators of graphs to the rows, with a time where a graph has only one. Graphs come in a
 // fixed order.
 func (w *backendWork) expand(steps float64) (out []graphOps) {
 	for _, r := range w.rows {
@@ -168,7 +168,7 @@ func (w *backendWork) operator(id sameOp) BackendOp {
 	return o
 }
 
-// comparison says what a graph's operators take on other backends.
+// comparison computes what a graph's operators take on other backends.
 func (w *backendWork) comparison(x *graphOps, at map[sameOp]int, steps int64) BackendGraph {
 	g := BackendGraph{Backend: x.backend, Operators: []GraphOp{}, Nodes: len(x.ops),
 		Layers: layerSet(x.layers), Calls: float64(x.calls) / float64(steps),
@@ -226,18 +226,18 @@ func (w *backendWork) comparison(x *graphOps, at map[sameOp]int, steps int64) Ba
 	return g
 }
 
-// productSums are a backend's matrix products.
+// productSums sums up a backend's matmuls.
 type productSums struct {
-	n, timed, others   float64 // a step
+	n, timed, others   float64 // per step
 	flops, bytes       float64
 	noFlops, noBytes   bool
-	tFlops, tBytes     float64 // of those timed
+	tFlops, tBytes     float64 // of the timed ones
 	dur                float64
 	by                 string
 	noTFlops, noTBytes bool
 }
 
-// allProducts sums up matrix products by backend, a step.
+// allProducts sums up matmuls by backend, per step.
 func (w *backendWork) allProducts(graphs []graphOps, steps int64) []BackendProducts {
 	sums := map[string]*productSums{}
 	of := func(backend string) *productSums {
@@ -248,14 +248,14 @@ func (w *backendWork) allProducts(graphs []graphOps, steps int64) []BackendProdu
 		}
 		return s
 	}
-	for _, id := range w.order() { // sums of fractions depend on their order
+	for _, id := range w.order() { // floating-point sums depend on the order
 		r := w.rows[id]
 		for _, name := range slices.SortedFunc(maps.Keys(r.on), byBackend) {
 			c := r.on[name]
 			if id.k < 0 || c.by != TimedOps || c.timed == 0 || w.traced == 0 {
 				continue
 			}
-			// of backends whose operators are timed all calls are
+			// on backends whose operators are timed, all calls are
 			s := of(name)
 			n := float64(c.calls) / float64(w.traced)
 			s.n += n
@@ -324,7 +324,7 @@ func asFloat(v *int64) *float64 {
 	return &f
 }
 
-// work adds n calls a step of a product, of which some were timed.
+// work adds n calls per step of a matmul, of which timed were timed.
 func (s *productSums) work(flops, bytes *float64, n, timed float64) {
 	if flops == nil {
 		s.noFlops = true

@@ -8,7 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/num"
 )
 
-// queueSum adds up what the spans of one backend in one phase tell of the device's queues.
+// queueSum sums up what the spans of one backend in one phase reveal about the device's queues.
 type queueSum struct {
 	spans, added, subs, call int64
 	inside                   int64
@@ -16,13 +16,13 @@ type queueSum struct {
 	between, betweens        int64 // between steps
 }
 
-// deviceSeen is a span and what was before it on its backend, whatever phase that was of.
+// deviceSeen is a span and what preceded it on its backend, in any phase.
 type deviceSeen struct {
 	*profile.DeviceSpan
-	// alone is the part of its duration in which none that ended before was under way.
+	// alone is the part of its duration in which none that ended earlier was in progress.
 	alone int64
-	gap   int64 // from the end of the span before, ns; -1: none was before, or they overlap
-	same  bool  // the span before is of the same step
+	gap   int64 // since the end of the previous span, ns; -1: there was none, or they overlap
+	same  bool  // the previous span is of the same step
 }
 
 type deviceKey struct {
@@ -32,7 +32,7 @@ type deviceKey struct {
 
 type deviceEnd struct{ done, step int64 }
 
-// seen notes a span, which come in order of their ends.
+// seen notes a span; spans come in order of their ends.
 func (o *Collector) seen(d *profile.DeviceSpan) *deviceSeen {
 	k, begin := deviceKey{d.Graph.PID, d.Graph.Backend}, d.Graph.Start
 	if d.Queue != nil {
@@ -83,7 +83,7 @@ func (q *queueSum) finish(b *Backend, steps float64) {
 	if q.withins > 0 {
 		b.IdleStep = num.Ratio(float64(q.within), steps)
 	}
-	if q.betweens > 0 { // the first step has none before it
+	if q.betweens > 0 { // nothing precedes the first step
 		b.IdleBetween = num.Ratio(float64(q.between), float64(q.betweens))
 	}
 }

@@ -36,7 +36,7 @@ func (b *Builder) typical(p profile.Phase, first int64) *SplitStep {
 	return out
 }
 
-// way says how a step is split.
+// way describes how a step is split.
 func (s *keptStep) way() string {
 	var b strings.Builder
 	for _, g := range s.graphs {
@@ -45,7 +45,7 @@ func (s *keptStep) way() string {
 	return b.String()
 }
 
-// describe returns a step's splits, in order of time.
+// describe returns a step's splits, in time order.
 func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 	s := x.s
 	out := &SplitStep{ID: s.ID, PID: s.PID, Start: s.Start - first, Dur: s.Dur, Splits: []StepSplit{},
@@ -116,7 +116,7 @@ func (b *Builder) describe(x *keptStep, first int64) *SplitStep {
 	return out
 }
 
-// fromTo returns the set of layers, which are in order.
+// fromTo returns the range of sorted layers.
 func fromTo(layers []int) *LayerSet {
 	if len(layers) == 0 {
 		return nil
@@ -124,10 +124,10 @@ func fromTo(layers []int) *LayerSet {
 	return &LayerSet{layers[0], layers[len(layers)-1], len(layers)}
 }
 
-// lists are the nodes of splits.
+// lists holds the nodes of splits.
 type lists struct {
 	book  *facts.Book
-	of    map[*profile.Shape]int // of graphs whose operators have no times
+	of    map[*profile.Shape]int // graphs whose operators have no times
 	nodes int
 	out   *SplitStep
 }

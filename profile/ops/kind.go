@@ -2,8 +2,7 @@
 
 package ops
 
-// Kind of an operator, coarse enough for a colour each, as the timeline and the operator graph tell them
-// apart.
+// Kind is the kind of an operator, coarse enough for one colour each in the timeline and the operator graph.
 type Kind = int
 
 const (
@@ -20,12 +19,12 @@ const (
 // Kinds are their names.
 var Kinds = []string{"matmul", "attention", "moe", "norm", "elementwise", "copy", "other"}
 
-// Class is what statistics sum an operator's time up as.
+// Class is what statistics sum an operator's time under.
 type Class uint8
 
 const (
 	ClassOther     Class = iota
-	ClassProduct         // a product with weights
-	ClassAttention       // attention itself: scores, softmax and values, fused or one by one
-	ClassUnknown         // of an engine whose operators are not known
+	ClassProduct         // a weight matmul
+	ClassAttention       // attention: scores, softmax and values, fused or separate
+	ClassUnknown         // of an engine whose operators are unknown
 )

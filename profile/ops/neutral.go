@@ -4,8 +4,7 @@ package ops
 
 import "github.com/profinfer/profinfer/trace"
 
-// Neutral is the vocabulary of an engine that is not known: names are taken as they are, and nothing follows
-// from them.
+// Neutral is the vocabulary of an unknown engine: names are taken as they are, and have no meaning.
 type Neutral struct{}
 
 var _ Vocabulary = Neutral{}
@@ -39,7 +38,7 @@ func (Neutral) CallComputes(backend string) bool                             { r
 func (Neutral) HandsOver(string) bool                                        { return false }
 func (Neutral) Variant(string) string                                        { return "" }
 
-// NameShape gives no node a layer.
+// NameShape assigns no layer to any node.
 func (Neutral) NameShape(nodes []trace.Node) *ShapeNames {
 	s := &ShapeNames{Layer: make([]int, len(nodes)), Block: make([]Block, len(nodes))}
 	for i := range nodes {

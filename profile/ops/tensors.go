@@ -10,8 +10,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Product multiplies, and is false where the result does not fit: dimensions come from a
-// process's memory.
+// Product multiplies. It returns false where the result overflows: dimensions come from a process's memory.
 func Product(v ...int64) (int64, bool) {
 	p := uint64(1)
 	for _, x := range v {
@@ -35,16 +34,16 @@ func RowBytes(n *trace.Node, count int64) (int64, bool) {
 	if n.BlockSize <= 0 || n.TypeSize <= 0 || count < 0 {
 		return 0, false
 	}
-	// Whole blocks: a row is a multiple of the block size, except for nonsense.
+	// Whole blocks: a valid row is a multiple of the block size.
 	return Product(count/n.BlockSize+min(1, count%n.BlockSize), n.TypeSize)
 }
 
-// Touched returns the bytes of n's own elements: what an operator reads that uses all of
-// them. Of a view only what it shows counts, and memory that several of its elements share
-// (a stride of 0, or rows that overlap) counts once.
+// Touched returns the bytes of n's own elements: what an operator reads that uses all of them. For a view
+// only the viewed part counts, and memory that several of its elements share (a stride of 0, or overlapping
+// rows) counts once.
 func Touched(n *trace.Node) (int64, bool) { return TouchedPart(n, n.Ne) }
 
-// TouchedPart is touched for the first ne[i] elements of each dimension.
+// TouchedPart is [Touched] for the first ne[i] elements of each dimension.
 func TouchedPart(n *trace.Node, ne [4]int64) (int64, bool) {
 	for i := range ne {
 		if ne[i] == 0 {
@@ -62,8 +61,8 @@ func TouchedPart(n *trace.Node, ne [4]int64) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	// The span from the first to the last byte (ggml_nbytes): elements that lie farther apart
-	// than they are long leave holes in it, elements that overlap fill less than their sum.
+	// The span from the first to the last byte (ggml_nbytes). Elements spaced wider than their size leave
+	// holes in it; elements that overlap fill less than their sum.
 	span := uint64(row)
 	if n.BlockSize == 1 && n.Nb[0] > 0 {
 		hi, lo := bits.Mul64(n.Nb[0], uint64(ne[0]-1))
@@ -86,7 +85,7 @@ func TouchedPart(n *trace.Node, ne [4]int64) (int64, bool) {
 	return all, true
 }
 
-// FirstRows returns the bytes of count rows of a table, all of it at most.
+// FirstRows returns the bytes of count rows of a table, at most all of it.
 func FirstRows(n *trace.Node, count int64) (int64, bool) {
 	row, ok := RowBytes(n, n.Ne[0])
 	if !ok {
@@ -108,7 +107,7 @@ func FirstPlanes(n *trace.Node, count int64) (int64, bool) {
 	return TouchedPart(n, [4]int64{n.Ne[0], n.Ne[1], count, n.Ne[3]})
 }
 
-// Source returns source i of a node, nil if it has none or the shape does not hold it.
+// Source returns source i of a node, nil if there is none or the graph definition lacks it.
 func Source(nodes []trace.Node, n *trace.Node, i int) *trace.Node {
 	if i >= len(n.Src) || n.Src[i] < 0 || int(n.Src[i]) >= len(nodes) {
 		return nil
@@ -116,8 +115,8 @@ func Source(nodes []trace.Node, n *trace.Node, i int) *trace.Node {
 	return &nodes[n.Src[i]]
 }
 
-// LeafOf follows views to the leaf they look at; -1 if it is not a leaf. The way is bounded: a
-// recording may hold a circle.
+// LeafOf follows views to the leaf they look at; -1 if it is not a leaf. The number of hops is bounded: a
+// recording may contain a cycle.
 func LeafOf(nodes []trace.Node, n int32) int32 {
 	for range 8 {
 		if n < 0 || int(n) >= len(nodes) {
@@ -134,9 +133,9 @@ func LeafOf(nodes []trace.Node, n int32) int32 {
 	return -1
 }
 
-// IsQuantised tells types of weights that a CPU multiplies as 8-bit numbers from those that it multiplies as
-// floats: all that are no plain numbers. Source: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type
-// is an 8-bit type for each quantised one, the same for f32, f16 and bf16.
+// IsQuantised reports whether a CPU multiplies weights of a type as 8-bit numbers rather than as floats: true
+// for all that are not plain numbers. Source: ggml/src/ggml-cpu/ggml-cpu.c, type_traits_cpu: vec_dot_type is
+// an 8-bit type for each quantised one, and the same type for f32, f16 and bf16.
 func IsQuantised(typ string) bool {
 	return !slices.Contains([]string{"", "f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64"}, typ)
 }

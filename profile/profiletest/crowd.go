@@ -9,26 +9,26 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Crowd is a run in which who has which CPU is told tick by tick. Each step is one product; each of the
-// threads needs Work ticks for its part. A thread that has no CPU is ready and waits.
+// Crowd is a run in which the holder of each CPU is given tick by tick. Each step is one matmul; each of the
+// threads needs Work ticks for its part. A thread without a CPU is runnable and waits.
 type Crowd struct {
 	PID     int32
 	Threads int
 	CPUs    int
 	Steps   int
 	Work    int
-	// Seats says who has each CPU in a tick.
+	// Seats returns who has each CPU in a tick.
 	Seats func(tick int) []Seat
-	// Untold: that others came is not recorded, but looked at when a thread that waited has a CPU, as the
-	// kernel side does.
+	// Untold: the arrival of others is not recorded, but looked up when a thread that waited gets a CPU, as
+	// on the kernel side.
 	Untold bool
 
-	// Taken is for how long, ns, each of the others had a CPU in a step while some thread waited, by comm:
-	// what Play finds.
+	// Taken is how long, in ns, each of the others had a CPU in a step while some thread waited, by comm.
+	// Play fills it.
 	Taken map[string]int64
 }
 
-// Seat is who has a CPU: a thread of the team by its number, from 1, one of others, or nobody.
+// Seat is the holder of a CPU: a thread of the team by its number, from 1, another one, or none.
 type Seat struct {
 	Thread int
 	Other  *Other
@@ -54,7 +54,7 @@ func (c *Crowd) shape() *profile.Shape {
 	return g.shape(c.PID, 1)
 }
 
-// Play plays it into a sink.
+// Play plays the run into a sink.
 func (c *Crowd) Play(to profile.Sink) error {
 	c.Taken = map[string]int64{}
 	shape := c.shape()
@@ -136,7 +136,7 @@ func (p *crowdPlay) sched(at int64, cpu int, from, to Seat, state uint32) error 
 	return p.to.Sched(&e)
 }
 
-// change has everybody whose seat is another's now leave it, and then those come who have one.
+// change first lets every thread leave whose seat is another's now, and then the new holders come.
 func (p *crowdPlay) change(at int64, seats []Seat) error {
 	for cpu, x := range seats {
 		if p.any && x == p.now[cpu] || p.now[cpu] == (Seat{}) {

@@ -9,11 +9,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// MoE is a mixture of 16 experts of which a token uses 4, each as wide as Small's feed-forward block.
+// MoE is a mixture of 16 experts, 4 per token, each as wide as Small's feed-forward block.
 var MoE = Model{Layers: 2, Width: 64, FF: 192, Vocab: 1024, Heads: 4, HeadsKV: 2, HeadDim: 16, Base: 0x10000,
 	Experts: 16, Used: 4}
 
-// expertWeights declares a layer's.
+// expertWeights declares the weights of a layer.
 func (m Model) expertWeights(i int64, blk func(i int64, name string, ne ...int64) int32) {
 	blk(i, "ffn_gate_inp", m.Width, m.Experts)
 	blk(i, "ffn_gate_exps", m.Width, m.FF, m.Experts)
@@ -44,8 +44,8 @@ func (m Model) experts(g *graph, i, tokens int64, n int32,
 	return g.node(named("ffn_moe_out"), "MUL", "f32", dims(m.Width, tokens), h, weights)
 }
 
-// chosen is the expert that a token chooses where a run does not say: from token to token the last is given
-// up and one is new, so that all but one of a step's experts were the last step's.
+// chosen is the expert that a token chooses by default: from token to token the last one is dropped and one
+// is new, so all but one of a step's experts were in the previous step.
 func chosen(m *Model, layer, pos, rank int64) int32 { return int32((layer + pos + rank) % m.Experts) }
 
 // choice returns what the tokens of a graph chose at an operator, nil where they do not choose.
@@ -78,7 +78,7 @@ func (p *Player) choice(r *Run, o *profile.Op, pos int64, under map[int32]*profi
 	return c
 }
 
-// choose gives an operator its choice, and hands that on where it is the first to use it.
+// choose assigns to an operator its choice, and emits the choice on first use.
 func (p *Player) choose(r *Run, o *profile.Op, pos int64, under map[int32]*profile.Choice) error {
 	before := len(under)
 	o.Choice = p.choice(r, o, pos, under)

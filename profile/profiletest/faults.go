@@ -11,16 +11,16 @@ import (
 
 const faultPage = 4096
 
-// Faulty makes a recorder tell page faults of a process: every seventh operator with a weight has a major one
-// that reads on its second thread and a shorter one on its first, every fourth step one that reads ahead in
-// no operator; of the model's file the first half is in memory at the start, and all pages but every third at
-// the end. hostile: paths and reasons are nobody's friends.
+// Faulty makes a recorder report page faults of a process. Every seventh operator with a weight has a major
+// fault that reads on its second thread, and a shorter one on its first. Every fourth step has one that reads
+// ahead outside any operator. Of the model's file the first half is in memory at the start, and at the end
+// all pages but every third. hostile: paths and reasons are hostile.
 func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	path, failed := "/models/made.gguf", ""
 	if hostile {
 		path, failed = hostileNames[0]+"/"+hostileNames[5]+".gguf", hostileNames[1]
 	}
-	// The model's own leaves lie far apart; in a file they lie side by side, behind a page of header.
+	// The model's own leaves are far apart; in a file they are adjacent, after a page of header.
 	const from = 0x7f00_0000_0000
 	at := map[uint64]uint64{}
 	next := uint64(from)
@@ -127,8 +127,7 @@ func Faulty(r *Recorder, m Model, pid int32, hostile bool) {
 	}
 }
 
-// faulty is a trial of page faults on a mixture of experts; names: with hostile names, and durations that are
-// not known.
+// faulty is a trial of page faults on a mixture of experts; names: with hostile names, and unknown durations.
 func faulty(names bool) Trial {
 	t := Trial{Name: "faults", What: "page faults of a mixture of experts whose file is partly in memory"}
 	if names {

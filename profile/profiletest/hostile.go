@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// hostileNames are names that nobody means well with. Whoever shows one shows it as text.
+// hostileNames are malicious names. Views must show them as plain text.
 var hostileNames = []string{
 	`<img src=x onerror=alert(1)>`,
 	`</script><script>alert(2)</script>`,
@@ -41,22 +41,22 @@ var hostileNames = []string{
 	"../../../../etc/passwd",
 }
 
-// manyLayers make more than 10,000 nodes: 24 a layer.
+// manyLayers make more than 10,000 nodes: 24 per layer.
 const manyLayers = 430
 
 // hostile returns a name for a number.
 func hostile(i int) string { return hostileNames[i%len(hostileNames)] }
 
-// Trial is a recording that every reader and view has to stand.
+// Trial is a recording that every reader and view must handle.
 type Trial struct {
 	Name  string
 	What  string
-	Large bool // seconds to make and read
+	Large bool // takes seconds to make and read
 	// Write writes the recording's file.
 	Write func(io.Writer) error
 }
 
-// plain is the run that trials change.
+// plain is the run that trials modify.
 func plain() Run {
 	return Run{Model: Small, PID: 100, Ctx: 0x5, Threads: 2, Prefill: 16, Decode: 24, Start: 1_000_000_000,
 		Gap: 300, Preempt: 7, Sched: true}
@@ -75,14 +75,14 @@ func with(f func(*Run)) Run {
 	return r
 }
 
-// mixture makes a run one of experts, of which each rank has four, in each layer others oftener.
+// mixture gives a run experts: each rank has four, some used more often, which differ between layers.
 func mixture(r *Run) {
 	r.Model, r.Prefill, r.Preempt = MoE, 40, 0
 	r.Model.Layers = 3
 	r.Choose = func(layer, pos, rank int64) int32 { return int32(rank*4 + (layer*3+pos*pos+rank*pos)%7%4) }
 }
 
-// Trials returns recordings that are empty, cut, lacking, huge or meant to do harm.
+// Trials returns recordings that are empty, truncated, incomplete, huge or malicious.
 func Trials() []Trial {
 	return []Trial{
 		{Name: "plain", What: "nothing is wrong: prefill and decode by two threads",
@@ -195,7 +195,7 @@ func losses(w io.Writer) error {
 			return err
 		}
 		run.Prefill, run.Preempt = 0, 0
-		// Hits of three steps found no room.
+		// Hits of three steps did not fit.
 		r.lose, r.hold = true, true
 		from := p.now
 		run.Pos, run.Decode = 40, 3
@@ -267,8 +267,8 @@ func processes(w io.Writer) error {
 	})
 }
 
-// harm puts hostile names wherever a recording has one. all: also where the name tells what a
-// tensor is, so that nothing is known of the model.
+// harm puts hostile names wherever a recording has one. all: also where the name identifies a tensor, so that
+// nothing is known of the model.
 func harm(r *Recorder, all bool) {
 	r.comm = func(tid int32) string { return hostile(int(tid)) }
 	r.Head = func(m *trace.Meta) {
@@ -281,7 +281,7 @@ func harm(r *Recorder, all bool) {
 	r.Process = func(p *trace.Process) {
 		p.Cmdline = append([]string{strings.Repeat("/very/long/path", 200)}, hostileNames...)
 		p.Comm, p.EngineVersion, p.GGMLVersion = hostile(2), hostile(1), hostile(7)
-		if all { // of an engine that is not known nothing is known of its operators either
+		if all { // for an unknown engine the operators are unknown too
 			p.Engine = hostile(0)
 		}
 		p.Warnings = slices.Clone(hostileNames)
@@ -319,7 +319,7 @@ func harm(r *Recorder, all bool) {
 	}
 }
 
-// harmOffload puts hostile names where a split run has some.
+// harmOffload puts hostile names where a split run has names.
 func harmOffload(r *Recorder) {
 	harm(r, false)
 	sites := r.Process
@@ -345,7 +345,7 @@ func harmOffload(r *Recorder) {
 	}
 }
 
-// flat takes every sign of a layer away from a shape's names.
+// flat removes every trace of a layer from the names of a graph definition.
 func flat(s *trace.Shape) {
 	for i := range s.Nodes {
 		s.Nodes[i].Name = fmt.Sprintf("node_%d", i)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profiletest makes runs for tests: a small llama's graphs, run by two threads with times
-// that follow from the operators' sizes. Everything is computed, so that tests can compute the
-// same.
+// Package profiletest makes runs for tests: a small llama's graphs, run by two threads with times that follow
+// from the operators' sizes. Everything is computed, so tests can compute the same values.
 package profiletest
 
 import (
@@ -16,16 +15,16 @@ import (
 type Model struct {
 	Layers, Width, FF, Vocab int64
 	Heads, HeadsKV, HeadDim  int64
-	Suffix                   string // put behind every weight's name, before ".weight": for hostile names
+	Suffix                   string // appended to every weight's name, before ".weight": for hostile names
 	Base                     uint64 // address of the first weight
 	Experts, Used            int64  // 0: a dense model
 }
 
-// Small is a model whose figures can be computed on paper.
+// Small is a model whose figures can be computed by hand.
 var Small = Model{Layers: 2, Width: 64, FF: 192, Vocab: 1024, Heads: 4, HeadsKV: 2, HeadDim: 16,
 	Base: 0x10000}
 
-// graph builds a shape.
+// graph builds a graph definition.
 type graph struct {
 	nodes, leaves []trace.Node
 	addr          uint64
@@ -90,7 +89,7 @@ func (g *graph) node(name, op, typ string, ne [4]int64, src ...int32) int32 {
 	return int32(len(g.nodes) - 1)
 }
 
-// Shape returns the graph that computes tokens with cells of the cache in use.
+// Shape returns the graph that computes tokens with the given number of cache cells in use.
 func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 	g := &graph{addr: m.Base, leafAt: map[string]int32{}}
 	weight := func(name string, ne ...int64) int32 {
@@ -104,7 +103,7 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 		return weight(fmt.Sprintf("blk.%d.%s", i, name), ne...)
 	}
 	named := func(name string, i int64) string { return fmt.Sprintf("%s-%d", name, i) }
-	// Weights first, so that their addresses are the same in every shape of the model.
+	// Weights first, so that their addresses are the same in every graph of the model.
 	embd := weight("token_embd", m.Width, m.Vocab)
 	for i := range m.Layers {
 		blk(i, "attn_norm", m.Width)
@@ -177,7 +176,7 @@ func (m Model) Shape(pid int32, id uint64, tokens, cells int64) *profile.Shape {
 	return g.shape(pid, id)
 }
 
-// shape numbers the leaves on after the nodes.
+// shape numbers the leaves after the nodes.
 func (g *graph) shape(pid int32, id uint64) *profile.Shape {
 	n := int32(len(g.nodes))
 	all := append(g.nodes, g.leaves...)

@@ -10,10 +10,10 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A run whose steps are split: layer 0 on the CPU, in prefill its products on BLAS, layer 1 and the output on
-// a GPU.
+// A run whose steps are split: layer 0 on the CPU, in prefill with its matmuls on BLAS, layer 1 and the
+// output on a GPU.
 
-// Sites beside those of a recorder.
+// Sites in addition to those of a recorder.
 const (
 	siteBLAS = siteEnd + 1 + iota
 	siteGPU
@@ -26,8 +26,8 @@ const (
 
 const gpuDevice = 0x77
 
-// Times of a split run in ns, by what runs: operators of the CPU, which are on one thread; graphs of BLAS; of
-// the GPU the call that submits, and from its begin to the end of the wait.
+// Times of a split run in ns, by what runs: CPU operators, which run on one thread; BLAS graphs; for the GPU
+// the submitting call, and the time from its begin to the end of the wait.
 const (
 	offGetRows, offGate, offUp, offSwiGLU, OffDown, offAdd = 2_000, 30_000, 40_000, 5_000, 50_000, 3_000
 
@@ -50,7 +50,7 @@ func newOffShape(base uint64) *offShape {
 	return &offShape{graph: &graph{addr: base, leafAt: map[string]int32{}}}
 }
 
-// whole declares a weight, at the same address in each shape.
+// whole declares a weight, at the same address in each graph.
 func (g *offShape) whole(name string, ne ...int64) int32 {
 	i := g.leaf(name+".weight", "q4_0", dims(ne...))
 	n := &g.leaves[i-leafBit]
@@ -88,14 +88,14 @@ func (g *offShape) add(a, b int32, n int64) int32 {
 	return g.node(g.name("l_out"), "ADD", "f32", dims(offWidth, n), a, b)
 }
 
-// offSplit is a split with what it takes.
+// offSplit is a split and its times.
 type offSplit struct {
 	backend string
 	shape   *profile.Shape
 	times   []int64 // of the CPU's operators, or of the graph
 }
 
-// offSplits returns the splits of a step of n tokens. Shapes are numbered from id.
+// offSplits returns the splits of a step of n tokens. Graph definitions are numbered from id.
 func offSplits(pid int32, id uint64, n int64) (out []offSplit) {
 	next := id
 	done := func(g *offShape, backend string, times ...int64) {
@@ -136,8 +136,8 @@ func offSplits(pid int32, id uint64, n int64) (out []offSplit) {
 	return out
 }
 
-// Offload writes a recording of a prefill step of 8 tokens and so many decode steps that are split. change
-// can alter the recorder.
+// Offload writes a recording of a prefill step of 8 tokens and steps decode steps that are split. change can
+// modify the recorder.
 func Offload(w io.Writer, steps int, change func(*Recorder)) error {
 	return Record(w, func(r *Recorder) {
 		r.Head = func(m *trace.Meta) { m.ProbeCost = nil }
@@ -188,8 +188,8 @@ type offPlayer struct {
 
 const offPID = 500
 
-// step plays one: 1 µs before its first split, 10 µs between splits, in which a copy takes 4 µs; the output's
-// takes 2 µs.
+// step plays one step: 1 µs before its first split, 10 µs between splits, in which a copy takes 4 µs; the
+// output's copy takes 2 µs.
 func (p *offPlayer) step(i, n int64) error {
 	if p.shapes == nil {
 		p.shapes = map[int64][]offSplit{}
@@ -267,7 +267,7 @@ func (p *offPlayer) step(i, n int64) error {
 	return p.r.Step(s)
 }
 
-// compute advances the time by what a split takes, and tells the CPU's operators.
+// compute advances the time by what a split takes, and emits the CPU's operators.
 func (p *offPlayer) compute(s *profile.Step, g *profile.Graph, x offSplit) error {
 	p.now += 1_000
 	if x.backend != trace.BackendCPU {

@@ -10,7 +10,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Sites of a recorder's processes, as marks number them.
+// Sites of a recorder's processes, as boundary events number them.
 const (
 	siteStep = iota
 	siteGraph
@@ -21,21 +21,22 @@ const (
 // pool is the thread pool that all arrivals name.
 const pool = 0x9000
 
-// Recorder is a sink that writes what is played into it as a recording: the hits and marks that
-// probes would have seen. The zero value but for W is ready; the functions change what is written.
+// Recorder is a sink that writes what is played into it as a recording: the hits and boundary events that
+// probes would have seen. The zero value with W set is ready to use; the function fields change what is
+// written.
 type Recorder struct {
 	profile.BaseSink
 	w     *trace.Writer
 	Level string // "": op
-	// NoShapes: definitions are missing.
+	// noShapes: definitions are missing.
 	noShapes bool
-	// Lose: hits are dropped, as if there was no room for them.
+	// lose: hits are dropped, as if they did not fit.
 	lose bool
-	// NoSteps: boundaries of steps are dropped.
+	// noSteps: boundary events of steps are dropped.
 	noSteps bool
 	// NoExperts: choices of experts were not recorded.
 	NoExperts bool
-	// Hold: no watermarks for now, so that a loss can still be told.
+	// hold: no watermarks for now, so that a loss can still be reported.
 	hold bool
 
 	Head    func(*trace.Meta)
@@ -44,8 +45,8 @@ type Recorder struct {
 	Mark    func(*trace.Mark)
 	Experts func(*trace.Experts)
 	comm    func(tid int32) string
-	Allowed string // CPUs that threads may use, as they are told; "": not known
-	// Faults returns page faults of an operator's threads; Mapped what is mapped, told before the first
+	Allowed string // CPUs that threads may use, as reported; "": unknown
+	// Faults returns page faults of an operator's threads; Mapped returns mappings, reported before the first
 	// event.
 	Faults func(*profile.Op) []trace.Fault
 	Mapped func() []trace.Memory
@@ -80,7 +81,7 @@ func (r *Recorder) level() string {
 	return r.Level
 }
 
-// begin writes the recording's head.
+// begin writes the recording's header.
 func (r *Recorder) begin(start int64) error {
 	if r.begun {
 		return nil
@@ -97,7 +98,7 @@ func (r *Recorder) begin(start int64) error {
 	return r.w.Meta(m)
 }
 
-// process tells a process before its first event.
+// process reports a process before its first event.
 func (r *Recorder) process(pid int32, at int64) error {
 	if err := r.begin(at); err != nil || r.procs[pid] {
 		return err
@@ -144,7 +145,7 @@ func (r *Recorder) shape(s *profile.Shape) error {
 	}
 	told := *s.Shape
 	if r.Shape != nil {
-		told.Nodes = slices.Clone(told.Nodes) // the player goes on with its own
+		told.Nodes = slices.Clone(told.Nodes) // the player continues to use its own
 		r.Shape(&told)
 	}
 	return r.w.Shape(&told)

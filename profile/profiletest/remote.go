@@ -34,19 +34,20 @@ const (
 // RemoteStep is the time from a step's begin to the next one's in a [Remote] recording, ns.
 const RemoteStep = 1_000_000
 
-// Remote is a recording of two processes: each decode step of the client hands a graph of three products to
+// Remote is a recording of two processes: each decode step of the client hands a graph of three matmuls to
 // the server and waits for it. From a step's begin, ns: the client's own graph at 10000 to 15000, handing
 // over at 30000 to 34000, the step's end at 40000, the client waits from 41000 to 500000; the server computes
 // from 50000 to 450000, its operators take 100000, 200000 and 95000.
 type Remote struct {
 	Steps int
-	// Marks changes the marks of a step, whose times are from the step's begin; Hits its hits.
+	// Marks changes the boundary events of a step, whose times are relative to the step's begin; Hits its
+	// hits.
 	Marks func(step int, ms []trace.Mark) []trace.Mark
 	hits  func(step int, hs []trace.Hit) []trace.Hit
-	// Process, Shape change what is told of them.
+	// Process and Shape change what is reported of them.
 	Process func(*trace.Process)
 	Shape   func(*trace.Shape)
-	// Losses are told before the first step's events.
+	// Losses are reported before the first step's events.
 	Losses []trace.Loss
 	level  string // "": op
 	prefix string // of all names

@@ -8,8 +8,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// batch plays one step that computes these tokens: of each sequence their number, the position of the first,
-// and for how many logits are asked.
+// batch plays one step that computes these tokens: for each sequence their number, the position of the first,
+// and the number of requested logits.
 func (p *Player) batch(r Run, seqs ...trace.StepSeq) error {
 	r.batch = seqs
 	n := 0
@@ -25,12 +25,12 @@ func seq(id, n, pos, out int32) trace.StepSeq {
 
 // Speculative requests: what a server's three slots do with a draft.
 const (
-	SpeculativeRounds = 12 // of each of the first two slots in a request
+	SpeculativeRounds = 12 // for each of the first two slots, per request
 	SpeculativeSteps  = 2 + 2*(2+SpeculativeRounds*4+1)
 )
 
-// speculative plays a server whose slots speculate, two rounds of requests: of slots 0 and 1 tokens are
-// drafted and accepted in turn, slot 2 (of a number that nobody chose) decodes one by one.
+// speculative plays a server whose slots speculate, with two rounds of requests: for slots 0 and 1 tokens are
+// drafted and accepted in turn, while slot 2 (with an arbitrary number) decodes one by one.
 func speculative(w io.Writer) error {
 	return Record(w, nil, func(rec *Recorder, p *Player) error {
 		target := plain()
@@ -63,7 +63,7 @@ func speculative(w io.Writer) error {
 				pos[2]++
 			}
 			play(target, seq(0, 1, pos[0], 1), seq(1, 1, pos[1], 1))
-			// What the kernel tells of two CPUs: of the second no steal time.
+			// Kernel reports of two CPUs: the second has no steal time.
 			steal, slow, fast := int64(request)*1_500_000, 1_200_000+int64(request)*900_000, int64(3_400_000)
 			if err == nil {
 				err = rec.w.CPU(trace.CPUState{Time: p.now,
@@ -77,7 +77,7 @@ func speculative(w io.Writer) error {
 // ManyRequests and ManySequences are those of the trial requests-many.
 const ManyRequests, ManySequences = 5000, 250
 
-// requestsMany plays more requests than are listed, on more sequences than are drawn, one after the other.
+// requestsMany plays more requests than are listed, on more sequences than are drawn, one after another.
 func requestsMany(w io.Writer) error {
 	return Record(w, func(r *Recorder) { r.Level = "step" }, func(_ *Recorder, p *Player) error {
 		r := plain()

@@ -10,7 +10,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Run says what a run does. The zero value runs nothing.
+// Run describes a run. The zero value runs nothing.
 type Run struct {
 	Model   Model
 	PID     int32
@@ -25,20 +25,20 @@ type Run struct {
 	Sched   bool  // scheduling events are recorded
 	NoOps   bool  // level step
 	Gap     int64 // between operators, ns
-	Partial int   // the decode step that is marked as not wholly seen; 0: none
-	// Cost is the time of an operator's work, ns, all of its threads together; nil: from its bytes.
+	Partial int   // the decode step that is marked as incomplete; 0: none
+	// Cost is the total time of an operator's work over its threads, ns; nil: from its bytes.
 	Cost func(*facts.Derived) float64
-	// Part is the work of thread t, in parts of an even share; nil: 5 % more than the thread before.
+	// Part is the work of thread t relative to an even share; nil: 5 % more than the previous thread.
 	Part func(t int) float64
-	// Choose is the expert that the token at a position chooses in a layer, by rank; nil: see Chosen.
+	// Choose returns the expert that the token at a position chooses in a layer, by rank; nil: see Chosen.
 	Choose func(layer, pos, rank int64) int32
-	// Preempts: the other process comes in every decode step.
+	// Preempts: the other process preempts in every decode step.
 	Preempts bool
 
 	batch []trace.StepSeq // of the next step; nil: one sequence
 }
 
-// Player plays runs into a sink. Numbers go on from run to run.
+// Player plays runs into a sink. IDs continue from run to run.
 type Player struct {
 	Sink                   profile.Sink
 	step, graph, op, shape int64
@@ -49,10 +49,10 @@ type Player struct {
 	derive                 facts.Deriver
 }
 
-// NsPerByte is how fast operators of a made run are: 0.1 ns a byte and thread, 10 GB/s.
+// NsPerByte is the speed of operators in a generated run: 0.1 ns per byte and thread, 10 GB/s.
 const NsPerByte = 0.1
 
-// base is what every operator takes beside its bytes.
+// base is the time of every operator in addition to its bytes.
 const base = 2_000
 
 // Play runs r.
@@ -241,7 +241,7 @@ func (p *Player) playOps(r Run, s *profile.Step, g *profile.Graph, n int, pos in
 	return nil
 }
 
-// Header returns the header of all that was played.
+// Header returns the header of everything played.
 func (p *Player) Header(level string) *profile.Header {
 	h := &profile.Header{Processes: p.procs, First: p.first, Last: p.now,
 		Meta: trace.Meta{SchemaVersion: 1, Tool: "test", Command: []string{"llama-bench", "-m", "m.gguf"},

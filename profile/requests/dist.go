@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Dist is a distribution of durations. Counts[i] values lie in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros
-// are values of 0.
+// Dist is a distribution of durations. Counts[i] values are in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros counts
+// values of 0.
 type Dist struct {
 	N      int64   `json:"n"`
 	Min    int64   `json:"min_ns"`
@@ -25,13 +25,13 @@ type Dist struct {
 	Zeros  int64   `json:"zeros"`
 }
 
-// DistSum is a distribution under way.
+// DistSum is a distribution while it is summed up.
 type DistSum struct {
 	Hist          sketch.Histogram
 	min, Max, Sum int64
 }
 
-// Dist returns the distribution as it is drawn.
+// Dist returns the distribution in the form that is drawn.
 func (d *DistSum) Dist() Dist {
 	h := &d.Hist
 	v := Dist{N: h.N, Min: d.min, Max: d.Max, Zeros: h.Zeros, Counts: []int64{},
@@ -47,8 +47,8 @@ func (d *DistSum) Dist() Dist {
 	for last > first && h.Counts[last-1] == 0 {
 		last--
 	}
-	// Buckets are joined to few, on bounds that are the same for all rows: two rows' buckets of one width
-	// lie on each other.
+	// Buckets are merged into fewer, with bounds that are the same for all rows: buckets of equal width in
+	// two rows coincide.
 	wide := 1
 	bounds := func() (lo, hi int) { return floorDiv(h.First+first-1, wide), floorDiv(h.First+last-2, wide) }
 	for first < last {
@@ -66,7 +66,7 @@ func (d *DistSum) Dist() Dist {
 	return v
 }
 
-// Add adds a duration without what its probes took: that is an estimate, and can be more than there was.
+// Add adds a duration without the time of its probes. That is an estimate, so net can be negative.
 func (d *DistSum) Add(net int64) {
 	d.Sum += net
 	v := max(0, net)
@@ -89,7 +89,7 @@ func (d *DistSum) Merge(o *DistSum) {
 	d.Hist.Merge(&o.Hist)
 }
 
-// bucketBound returns the upper bound of bucket i, the lower one of the next.
+// bucketBound returns the upper bound of bucket i, which is the lower bound of the next.
 func bucketBound(i int) float64 { return math.Exp(float64(i) * sketch.LogGamma) }
 
 func floorDiv(a, b int) int {

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package requests follows sequences through the steps of a server: requests, their time to the first token
-// and between tokens, and rounds of speculative decoding.
+// Package requests follows sequences through the steps of a server: requests, their time to first token and
+// between tokens, and rounds of speculative decoding.
 package requests
 
-// MaxRequests bounds the requests that a Stat lists: beyond, each second one is left out.
+// MaxRequests bounds the requests that a Stat lists: beyond it, every second one is left out.
 const MaxRequests = 4096
 
-// Sequences is what the requests of a run took, sequence by sequence. Times are nanoseconds; a nil
-// pointer is a figure that is not known.
+// Sequences describes the requests of a run, by sequence. Times are nanoseconds; a nil pointer is an unknown
+// value.
 //
-// A request is a prompt on one sequence of one engine context with the tokens that follow it. What is
-// seen are batches: positions and how many logits each asks for. A request begins where a sequence
-// appears, where its positions fall back, and where a batch has more tokens than logits asked for after
-// the sequence had its first logits. It ends with the last batch before the next request on that sequence.
+// A request is a prompt on one sequence of one engine context with the tokens that follow it. Only batches
+// are seen: positions, and how many logits each requests. A request begins where a sequence appears, where
+// its positions fall back, and where a batch has more tokens than requested logits after the sequence had its
+// first logits. It ends with the last batch before the next request on that sequence.
 type Sequences struct {
-	// Requests in the order of their begins. Where there are too many each Every-th of a context is
-	// listed; Seen counts all but Warmups. Of contexts that only draft there are none.
+	// Requests in the order of their begins. If there are too many, every Every-th of a context is listed;
+	// Seen counts all but Warmups. Contexts that only draft have none.
 	Requests []Request `json:"requests"`
 	Every    int64     `json:"every"`
 	Seen     int64     `json:"seen"`
 	Warmups  int64     `json:"warmups"`
-	// Sequences are those that had a request; AtOnce is how many shared a batch at most.
+	// Sequences counts those that had a request; AtOnce is the most that shared a batch.
 	Sequences int `json:"sequences"`
 	AtOnce    int `json:"at_once"`
-	// Over the requests listed, warm-ups left out; nil where no request has the figure.
+	// Over the requests listed, without warm-ups; nil where no request has the figure.
 	TTFT *Spread `json:"ttft"`
 	TPOT *Spread `json:"tpot"` // of the requests' means
-	// TokenGap is the time from one token of a request to its next, over the tokens of all requests.
+	// TokenGap is the inter-token latency, over the tokens of all requests.
 	TokenGap *Spread `json:"token_gap"`
-	// Speculation has the contexts whose batches verify drafted tokens, the one with most rounds first.
+	// Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first.
 	Speculation []Speculation `json:"speculation"`
-	// relative, of the p95 of tokens; those over requests are exact
+	// relative error of the tokens' p95; those over requests are exact
 	MaxError float64 `json:"quantile_max_error"`
 }
 
-// Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank
+// Spread is the distribution of a figure over requests, in ns. A quantile q of n values is the one at rank
 // ceil(q*n).
 type Spread struct {
 	N    int64   `json:"n"`
@@ -48,57 +48,58 @@ type Spread struct {
 
 // Request is a prompt with its answer, on one sequence.
 type Request struct {
-	ID       int64  `json:"id"` // number in the run in the order of the begins, from 1; 0: a warm-up
+	ID       int64  `json:"id"` // number in the run by order of begin, from 1; 0: a warm-up
 	PID      int32  `json:"pid"`
 	Ctx      uint64 `json:"ctx"` // the engine context
 	Seq      int32  `json:"seq"`
-	Model    *int   `json:"model"` // index in Stat.Models; nil: not known
+	Model    *int   `json:"model"` // index in Stat.Models; nil: unknown
 	Step     int64  `json:"step"`  // first one
 	LastStep int64  `json:"last_step"`
 	Steps    int64  `json:"steps"`
 	Start    int64  `json:"start_ns"` // of its first step, boottime
-	// of its last step; ends of steps are when their results were there, as far as that was seen
+	// of its last step; a step ends when its results were there, where that was seen
 	End int64 `json:"end_ns"`
-	// Prompt is how many tokens were computed before the first logits, Cached how many positions lay before
+	// Prompt is how many tokens were computed before the first logits. Cached is how many positions precede
 	// them: computed for an earlier request, or for another sequence. nil: its begin was not seen.
 	Prompt *int64 `json:"prompt"`
 	Cached *int64 `json:"cached"`
-	// TTFT is from the start of its first step to the end of the first step that asks for its logits. Time in
-	// a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or
-	// it got none.
+	// TTFT is from the start of its first step to the end of the first step that requests its logits. It
+	// excludes earlier queueing time. nil: its begin was not seen, or when its first logits were there, or it
+	// got none.
 	TTFT *int64 `json:"ttft_ns"`
-	// Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be
-	// more, as its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
+	// Generated counts tokens: the one from the prompt's logits, and those that followed. AtLeast: there can
+	// be more, because its begin, a batch in between or the last acceptance was not seen. nil: unknown.
 	Generated *int64 `json:"generated"`
 	AtLeast   bool   `json:"at_least"`
-	// TPOT is the time from the first token to the last that is known, by the tokens after the first: from
-	// end to end of the steps, so what the engine does between them is in it (sampling, steps of others). nil
-	// for fewer than two.
+	// TPOT is the time from the first token to the last known one, divided by the tokens after the first. It
+	// is measured between ends of steps, so it includes what the engine does between them (sampling, steps of
+	// others). nil for fewer than two.
 	TPOT *float64 `json:"tpot_ns"`
 	P95  *float64 `json:"tpot_p95_ns"` // over its tokens
-	// Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in
-	// the request's own steps.
+	// Tokens counts those after the first that TPOT is the mean of. InSteps is the part of their time in the
+	// request's own steps.
 	Tokens  int64 `json:"tokens"`
 	InSteps int64 `json:"in_steps_ns"`
-	// InShare is InSteps by that time; nil where TPOT is.
+	// InShare is InSteps divided by that time; nil where TPOT is nil.
 	InShare *float64 `json:"in_steps_share"`
-	// Rounds in which drafted tokens were verified; nil: the context does not speculate. Accepted is of the
-	// rounds whose outcome was seen; Unseen are the tokens drafted in the others.
+	// Rounds counts those in which drafted tokens were verified; nil: the context does not speculate.
+	// Accepted counts accepted tokens in rounds whose outcome was seen, Unseen the tokens drafted in the
+	// others.
 	Rounds   *int64 `json:"rounds"`
 	Drafted  *int64 `json:"drafted"`
 	Accepted *int64 `json:"accepted"`
 	Unseen   *int64 `json:"unseen"`
 	// Warmup: one or two tokens at position 0 that nothing followed, before all other requests of its
-	// context. llama.cpp warms up so. It is in no figure over requests.
+	// context. llama.cpp warms up like this. It is in no figure over requests.
 	Warmup bool `json:"warmup"`
 }
 
-// Builder computes Sequences while a run is replayed into it. Memory is bounded by the sequences
-// under way and by the requests that it may list.
+// Builder computes Sequences while a run is replayed into it. Its memory is bounded by the sequences in
+// progress and by the requests that it may list.
 type Builder struct{ Collector }
 
-// New returns an empty builder that lists at most that many requests, or rounds where KeepRounds is
-// called; 0: as many as Stat.
+// New returns an empty builder that lists at most most requests, or rounds where KeepRounds is called; 0: as
+// many as in a Stat.
 func New(most int) *Builder {
 	if most <= 0 {
 		most = MaxRequests

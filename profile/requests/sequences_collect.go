@@ -12,27 +12,27 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 )
 
-// Collector is what a SequencesBuilder knows so far.
+// Collector is the state of a [Builder].
 type Collector struct {
 	profile.BaseSink
 	Most       int // requests kept
 	kept       int
-	every      int64 // of which each so many-th is kept
+	every      int64 // keeps one of this many requests
 	keepRounds bool
-	KeepSteps  bool // that verify, as points over time
+	KeepSteps  bool // keeps verifying steps, as points over time
 	book       facts.Book
 	procs      map[int32]*processSum
 	nContexts  int
 	nSeqs      int
 	requests   int64
 	atOnce     int
-	runs       []seqRun // of the step under way
+	runs       []seqRun // of the step in progress
 	First      firstTokens
-	waiting    []*profile.Step // from the first one on whose results are not there
-	unseen     bool            // of the step under way: when its results were there
+	waiting    []*profile.Step // starting with the first one whose results are not there
+	unseen     bool            // for the step in progress: it was not seen when its results were there
 }
 
-// firstTokens sums up the first tokens of all requests, also of those that are not kept.
+// firstTokens sums up the first tokens of all requests, including those that are not kept.
 type firstTokens struct {
 	Ttft             DistSum
 	Unknown, Pending int64
@@ -44,19 +44,19 @@ func (f *firstTokens) merge(o *firstTokens) {
 	f.Pending += o.Pending
 }
 
-// processSum is a process under way.
+// processSum is a process while it is followed.
 type processSum struct {
 	byCtx    map[uint64]*contextSum
-	contexts []*contextSum // the first of them
+	contexts []*contextSum // its first contexts
 }
 
-// contextSums are what a context did so far.
+// contextSums counts what a context has done so far.
 type contextSums struct {
-	steps, decodes int64 // decodes: with one token of a sequence
+	steps, decodes int64 // decodes: with one token per sequence
 	dur            int64
 }
 
-// contextSum is one engine context under way.
+// contextSum is one engine context while it is followed.
 type contextSum struct {
 	contextSums
 	pid     int32
@@ -65,8 +65,8 @@ type contextSum struct {
 	model   *facts.ModelWeights
 	seqs    map[int32]*openRequest
 	decoded bool           // a batch without prompts was seen
-	real    bool           // a request came that was no warm-up
-	drafts  bool           // its requests are another context's guesses
+	real    bool           // a request came that is not a warm-up
+	drafts  bool           // its requests are guesses for another context
 	ended   []*openRequest // thinned
 	seen    int64
 	firsts  [3]firstTokens // by certainty
@@ -78,50 +78,50 @@ type contextSum struct {
 	spec    speculation
 }
 
-// What decides whether the begin of a request was seen.
+// Whether the begin of a request was seen.
 const (
 	beginSeen   = iota
-	beginUnsure // it was if the recording began with the process
+	beginUnsure // it was, if the recording began with the process
 	beginWarmup // it looks like a warm-up, and is one if the recording began with the process
 )
 
 // seqRun is one sequence's part of a step.
 type seqRun struct {
 	seq         int32
-	n, pos, out int64 // 64 bits: sums of what a trace says cannot overflow
+	n, pos, out int64 // 64 bits: sums of a trace's numbers cannot overflow
 }
 
-// openRequest is a request under way.
+// openRequest is a request in progress.
 type openRequest struct {
 	Request
 	model   *facts.ModelWeights
-	unsure  bool // only a recording from the process's begin tells that its own was seen
-	hidden  bool // not even that
-	early   bool // no other request but warm-ups came before it in its context
-	first   bool // its first logits were asked for
-	untold  bool // when its first logits were there was not seen
-	blind   bool // what some batch in between yielded is not known
+	unsure  bool // its begin was seen only if the recording began with the process
+	hidden  bool // its begin was not seen even then
+	early   bool // only warm-ups came before it in its context
+	first   bool // its first logits were requested
+	untold  bool // it was not seen when its first logits were there
+	blind   bool // the yield of some batch in between is unknown
 	prompt  int64
-	cached  int64 // -1: not told
-	from    int64 // end of the step with the first token that was seen
-	last    int64 // end of the step with the last token that is known
-	pos     int64 // of its last batch; -1: not told
+	cached  int64 // -1: unknown
+	from    int64 // end of the step with the first token seen
+	last    int64 // end of the step with the last known token
+	pos     int64 // of its last batch; -1: unknown
 	n       int64
 	gaps    sketch.Histogram
 	gapMax  int64
-	round   Round // under way, if Drafted is not 0
-	at      int64 // number of its step among those of the context that verify
+	round   Round // in progress, if Drafted is not 0
+	at      int64 // number of its step among the verifying steps of the context
 	rounds  [4]int64
 	atLeast int64 // further tokens of a batch whose outcome was not seen
 }
 
-// Op takes an operator, of which the model is told.
+// Op takes an operator, which identifies the model.
 func (b *Collector) Op(o *profile.Op) error {
 	b.book.Op(o)
 	return nil
 }
 
-// Graph takes a graph execution, of which the model is told.
+// Graph takes a graph execution, which identifies the model.
 func (b *Collector) Graph(g *profile.Graph) error {
 	b.book.Graph(g)
 	return nil
@@ -139,10 +139,10 @@ func (b *Collector) Result(*profile.Step) error {
 	return nil
 }
 
-// AddStep takes a step, whose results may come later: requests are followed in the steps' order.
+// AddStep takes a step, whose results may come later: requests are followed in step order.
 func (b *Collector) AddStep(s *profile.Step, models *facts.Book) {
 	if b.waiting = append(b.waiting, s); len(b.waiting) > limits.Pending {
-		b.rest(models) // a recording whose steps have no result
+		b.rest(models) // a recording whose steps have no results
 	}
 	b.AddResult(models)
 }
@@ -160,7 +160,7 @@ func (b *Collector) AddResult(models *facts.Book) {
 	b.waiting = slices.Delete(b.waiting, 0, n)
 }
 
-// rest follows all steps that are left.
+// rest follows all remaining steps.
 func (b *Collector) rest(models *facts.Book) {
 	for _, s := range b.waiting {
 		b.follow(s, models)
@@ -168,7 +168,7 @@ func (b *Collector) rest(models *facts.Book) {
 	b.waiting = nil
 }
 
-// KeepRounds makes the builder keep the rounds of speculative decoding one by one.
+// KeepRounds makes the builder keep the rounds of speculative decoding individually.
 func (b *Builder) KeepRounds() { b.keepRounds = true }
 
 func (b *Collector) context(s *profile.Step) (*processSum, *contextSum) {
@@ -195,7 +195,7 @@ func (b *Collector) context(s *profile.Step) (*processSum, *contextSum) {
 	return p, c
 }
 
-// joined returns a step's sequences, each once.
+// joined returns a step's sequences, without duplicates.
 func (b *Collector) joined(s *profile.Step) []seqRun {
 	b.runs = b.runs[:0]
 	at := map[int32]int{}
@@ -231,11 +231,11 @@ func (b *Collector) joined(s *profile.Step) []seqRun {
 	return b.runs
 }
 
-// follow follows the sequences of one step. It lasts until its results are there, where that was not seen, as
-// long as its call.
+// follow follows the sequences of one step. The step lasts until its results are there or, where that was not
+// seen, as long as its call.
 func (b *Collector) follow(s *profile.Step, models *facts.Book) {
 	if s.Phase == profile.Encode || len(s.Seqs) == 0 || s.Graphs == 0 && s.Incomplete != "" {
-		return // the last: a call that failed computes nothing and is made again
+		return // the last: a call that failed computes nothing and is repeated
 	}
 	p, c := b.context(s)
 	if c == nil {
@@ -279,7 +279,7 @@ func (b *Collector) follow(s *profile.Step, models *facts.Book) {
 		c.spec.Again++
 		c.spec.VerifyDur += s.Dur
 		c.spec.over.again(s)
-		return // the draft's time since the step before counts with the next one
+		return // the draft's time since the previous step counts with the next one
 	case batchVerifies:
 		c.verified(s, p, b.KeepSteps)
 		if n := c.spec.Steps; n >= 4 && n&(n-1) == 0 {
@@ -291,19 +291,19 @@ func (b *Collector) follow(s *profile.Step, models *facts.Book) {
 	c.mark(p)
 }
 
-// begins tells whether a batch begins another request than that under way on its sequence.
+// begins reports whether a batch begins another request than the one in progress on its sequence.
 func (e *openRequest) begins(r seqRun) bool {
 	switch {
 	case r.pos == 0:
 		return true
-	case !e.first: // the prompt goes on, or another came in its place
+	case !e.first: // the prompt continues, or another one replaced it
 		return r.pos >= 0 && e.pos >= 0 && r.pos != e.pos+e.n
 	case r.n > r.out:
 		return true
 	case r.pos < 0 || e.pos < 0:
 		return false
 	case e.round.Drafted > 0 && r.pos == e.pos && r.n <= e.n:
-		return false // computed once more
+		return false // computed again
 	}
 	return r.pos <= e.pos || e.round.Drafted == 0 && r.pos < e.pos+e.n
 }
@@ -313,9 +313,9 @@ func (b *Collector) begin(c *contextSum, s *profile.Step, r seqRun, before bool)
 	b.requests++
 	e := &openRequest{model: c.model, early: !c.real, cached: r.pos, pos: -1}
 	e.Request = Request{ID: b.requests, PID: s.PID, Ctx: s.Ctx, Seq: r.seq, Step: s.ID, Start: s.Start}
-	// A batch without prompts has room: had this request begun before, it would have been in it.
+	// A batch without prompts has room: if this request had begun before, it would have been in it.
 	e.unsure = !before && r.pos != 0 && !c.decoded
-	// A first token at a later position that its logits are asked for: of a prompt computed for several
+	// A first token at a later position, with its logits requested: from a prompt computed for several
 	// sequences.
 	e.hidden = e.unsure && r.n == r.out
 	c.seqs[r.seq] = e
@@ -327,7 +327,7 @@ type batchKind uint8
 
 const (
 	batchPlain    batchKind = iota
-	batchAgain              // computes once more what was accepted
+	batchAgain              // computes again what was accepted
 	batchVerifies           // verifies drafted tokens
 )
 
@@ -349,14 +349,14 @@ func (b *Collector) take(c *contextSum, e *openRequest, s *profile.Step, r seqRu
 			e.first = true
 			e.from, e.last = end, end
 			e.untold = b.unseen
-			// The prompt's last token can come with drafted ones behind it.
+			// The prompt's last token can be followed by drafted ones.
 			if e.Steps > 1 && r.n > 1 && r.out == r.n {
 				drafted = r.n - 1
 				e.prompt -= drafted
 			}
 		}
 	case e.round.Drafted > 0 && follows && r.pos == e.pos:
-		// The state was wound back, and what was accepted is computed once more: the round goes on.
+		// The state was rolled back, and what was accepted is computed again: the round continues.
 		e.round.Start, e.round.Dur = s.Start, s.Dur
 		e.n = r.n
 		return batchAgain
@@ -385,7 +385,7 @@ func (b *Collector) take(c *contextSum, e *openRequest, s *profile.Step, r seqRu
 	return batchVerifies
 }
 
-// batch adds a batch behind the prompt. It returns how many of its tokens were drafted.
+// batch adds a batch after the prompt. It returns how many of its tokens were drafted.
 func (b *Collector) batch(c *contextSum, e *openRequest, s *profile.Step, r seqRun) int64 {
 	if r.n == 1 && r.out > 0 {
 		b.yield(c, e, s.Start, s.Dur, 1)
@@ -393,12 +393,12 @@ func (b *Collector) batch(c *contextSum, e *openRequest, s *profile.Step, r seqR
 	return r.n - 1
 }
 
-// warmup tells whether a request looks like the engine's warm-up so far.
+// warmup reports whether a request looks like the engine's warm-up so far.
 func (e *openRequest) warmup(r seqRun) bool {
 	return e.Seq == 0 && e.Steps == 1 && r.pos <= 0 && r.n <= 2
 }
 
-// settle ends the round under way; accepted is -1 where its outcome is not known.
+// settle ends the current round; accepted is -1 where its outcome is unknown.
 func (b *Collector) settle(c *contextSum, e *openRequest, accepted int64) {
 	r := &e.round
 	first := r.Start+r.Dur == e.from // with the prompt's last token
@@ -416,7 +416,7 @@ func (b *Collector) settle(c *contextSum, e *openRequest, accepted int64) {
 	b.round(c, e, accepted)
 }
 
-// yield adds n tokens that a step gave.
+// yield adds n tokens that a step produced.
 func (b *Collector) yield(c *contextSum, e *openRequest, start, dur, n int64) {
 	d := max(0, start+dur-e.last) / n
 	e.last = start + dur
@@ -431,7 +431,7 @@ func (b *Collector) yield(c *contextSum, e *openRequest, start, dur, n int64) {
 	c.gapSum += float64(d) * float64(n)
 }
 
-// end takes a request that is over.
+// end handles a finished request.
 func (b *Collector) end(c *contextSum, e *openRequest) {
 	if e == nil {
 		return
@@ -467,7 +467,7 @@ func (b *Collector) end(c *contextSum, e *openRequest) {
 	}
 }
 
-// count adds an ended request to the sums of its context.
+// count adds a finished request to the sums of its context.
 func (e *openRequest) count(c *contextSum) {
 	f := &c.firsts[beginSeen]
 	switch {
@@ -490,7 +490,7 @@ func (e *openRequest) count(c *contextSum) {
 	}
 }
 
-// thin leaves out each second request of those that ended.
+// thin drops every second finished request.
 func (b *Collector) thin() {
 	b.every = 2 * max(1, b.every)
 	b.kept = 0
@@ -507,7 +507,7 @@ func (b *Collector) thin() {
 	}
 }
 
-// forget leaves out what seemed to be requests of a context that drafts.
+// forget drops the apparent requests of a context that drafts.
 func (b *Collector) forget(c *contextSum) {
 	c.drafts = true
 	b.kept -= len(c.ended)

@@ -12,14 +12,14 @@ import (
 	"slices"
 )
 
-// Finish computes the sequences. Header is what Replay returned; the builder takes no more.
+// Finish computes the sequences. h is what Replay returned; the builder must not be used afterwards.
 func (b *Builder) Finish(h *profile.Header) *Sequences {
-	b.book.List() // puts them in order
+	b.book.List() // sorts them
 	return b.Summary(h, &b.book)
 }
 
-// Rounds returns the rounds of speculative decoding in the order of their steps, and how many were not kept
-// as they were too many. Finish and KeepRounds have been called.
+// Rounds returns the rounds of speculative decoding in step order, and how many were dropped because of the
+// limit. Finish and KeepRounds must have been called before.
 func (b *Builder) Rounds() (rounds []Round, dropped int64) {
 	for _, c := range b.contexts() {
 		if !c.speculates() {
@@ -40,7 +40,7 @@ func (b *Builder) Rounds() (rounds []Round, dropped int64) {
 	return rounds, dropped
 }
 
-// contexts returns all contexts in the order they came.
+// contexts returns all contexts in the order of their appearance.
 func (b *Collector) contexts() []*contextSum {
 	var all []*contextSum
 	for _, p := range b.procs {
@@ -128,7 +128,7 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 	}
 	slices.SortFunc(s.Requests, func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	n := int64(0)
-	for i := range s.Requests { // numbers without those of contexts that only draft
+	for i := range s.Requests { // numbered without those of contexts that only draft
 		r := &s.Requests[i]
 		if r.Warmup {
 			r.ID = 0
@@ -149,7 +149,7 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 	return s
 }
 
-// complete tells of a request what the rest of the run decides.
+// complete fills in what only the whole run shows about a request.
 func (e *openRequest) complete(launched, speculates bool) {
 	if e.hidden || e.unsure && !launched {
 		e.AtLeast = true
@@ -176,7 +176,7 @@ func (e *openRequest) complete(launched, speculates bool) {
 	}
 }
 
-// spreadOf returns how figures are spread; nil of none.
+// spreadOf returns the distribution of figures; nil if there are none.
 func spreadOf(v []float64) *Spread {
 	if len(v) == 0 {
 		return nil

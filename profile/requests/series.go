@@ -8,29 +8,29 @@ import (
 	"slices"
 )
 
-// maxSpeculationPoints bounds the points of a [SpeculationSeries]: beyond, neighbours become one.
+// maxSpeculationPoints bounds the points of a [SpeculationSeries]: beyond it, neighbours are merged.
 const maxSpeculationPoints = 512
 
-// Series is what plots of requests need and [Sequences] does not have. Times are nanoseconds.
+// Series is what plots of requests need beyond [Sequences]. Times are nanoseconds.
 type Series struct {
-	// TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests,
-	// from one to the next. nil: none has the figure.
+	// TPOT is over the means of the requests that Sequences lists, TokenGap (inter-token latency) over the
+	// tokens of all requests. nil: no request has the figure.
 	TPOT     *Dist `json:"tpot"`
 	TokenGap *Dist `json:"token_gap"`
-	// Speculation goes with Sequences.Speculation: the same contexts in the same order.
+	// Speculation matches Sequences.Speculation: the same contexts in the same order.
 	Speculation []SpeculationSeries `json:"speculation"`
 }
 
-// SpeculationSeries is what became of drafted tokens over time, in one context that verifies them.
+// SpeculationSeries is the acceptance of drafted tokens over time, in one context that verifies them.
 type SpeculationSeries struct {
 	PID int32  `json:"pid"`
 	Ctx uint64 `json:"ctx"`
-	// StepsPerPoint is how many steps that verify a point stands for, at most.
+	// StepsPerPoint is the most verifying steps that a point stands for.
 	StepsPerPoint int64              `json:"steps_per_point"`
 	Points        []SpeculationPoint `json:"points"`
 }
 
-// SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all
+// SpeculationPoint is one step that verifies drafted tokens, or several consecutive ones. Sums over all
 // points are the figures of [Speculation].
 type SpeculationPoint struct {
 	Step     int64 `json:"step"` // the first one
@@ -38,7 +38,8 @@ type SpeculationPoint struct {
 	Start    int64 `json:"start_ns"` // of the first step, boottime
 	End      int64 `json:"end_ns"`   // of the last one
 	Steps    int64 `json:"steps"`
-	// Rounds, of which Seen had an outcome that was seen: of their SeenDrafted tokens, Accepted.
+	// Rounds counts rounds, Seen those whose outcome was seen: Accepted of their SeenDrafted tokens were
+	// accepted.
 	Rounds      int64 `json:"rounds"`
 	Seen        int64 `json:"rounds_seen"`
 	SeenDrafted int64 `json:"seen_drafted"`
@@ -46,25 +47,24 @@ type SpeculationPoint struct {
 	// Rate is Accepted / SeenDrafted, TokensPerRound (Accepted + Seen) / Seen.
 	Rate           *float64 `json:"accepted_share"`
 	TokensPerRound *float64 `json:"tokens_per_round"`
-	// Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at
-	// least.
+	// Near is the Rate over this point and its neighbours: a 32nd of all points on each side, at least two.
 	Near *float64 `json:"accepted_share_near"`
-	// Verify is the time of the steps, with those that computed once more what was accepted; Draft that of
-	// the draft's steps before them. nil: no context drafts.
+	// Verify is the time of the steps, including those that computed again what was accepted; Draft is the
+	// time of the draft's steps before them. nil: no context drafts.
 	Verify int64  `json:"verify_ns"`
 	Draft  *int64 `json:"draft_ns"`
 
 	drafts []draftTime
 }
 
-// draftTime is what a context took that may turn out to be the draft.
+// draftTime is the time of a context that may turn out to be the draft.
 type draftTime struct {
 	ctx *contextSum
 	dur int64
 }
 
-// verifiedSteps are the steps of a context that verify, thinned. Point i stands for steps i*every to
-// (i+1)*every - 1, counted from 0: so a round finds the point of its step when its outcome is known.
+// verifiedSteps are the verifying steps of a context, thinned. Point i stands for steps i*every to
+// (i+1)*every - 1, counted from 0, so a round finds the point of its step when its outcome is known.
 type verifiedSteps struct {
 	points []SpeculationPoint
 	every  int64
@@ -87,7 +87,7 @@ func (v *verifiedSteps) add(s *profile.Step) {
 	}
 }
 
-// thin makes one point of two.
+// thin merges points in pairs.
 func (v *verifiedSteps) thin() {
 	n := len(v.points)
 	for i := 0; i < n; i += 2 {
@@ -113,7 +113,7 @@ func (v *verifiedSteps) at(step int64) *SpeculationPoint {
 // last returns the point of the last step; nil: there is none.
 func (v *verifiedSteps) last() *SpeculationPoint { return v.at(v.steps - 1) }
 
-// round counts a round of a step by its number.
+// round counts a round at its step's number.
 func (v *verifiedSteps) round(step int64, r *Round) {
 	p := v.at(step)
 	if p == nil {
@@ -127,14 +127,14 @@ func (v *verifiedSteps) round(step int64, r *Round) {
 	}
 }
 
-// again adds a step that computed once more what was accepted.
+// again adds a step that computed again what was accepted.
 func (v *verifiedSteps) again(s *profile.Step) {
 	if p := v.last(); p != nil {
 		p.Verify += s.Dur
 	}
 }
 
-// draft adds time of a context that may be the draft, to the last step.
+// draft adds the time of a context that may be the draft to the last step.
 func (v *verifiedSteps) draft(c *contextSum, dur int64) {
 	if p := v.last(); p != nil {
 		p.draft(c, dur)
@@ -191,7 +191,7 @@ func (c *contextSum) series() SpeculationSeries {
 	return s
 }
 
-// RequestSeries returns what plots need. The requests are finished.
+// RequestSeries returns what plots need. The requests must be finished.
 func (b *Collector) RequestSeries(q *Sequences) *Series {
 	s := &Series{Speculation: []SpeculationSeries{}}
 	var tpot DistSum
@@ -225,6 +225,6 @@ func (b *Collector) RequestSeries(q *Sequences) *Series {
 	return s
 }
 
-// countsGaps tells whether the times between a context's tokens are those of requests: not of one that only
-// drafts, nor where the logits of a text were asked for.
+// countsGaps reports whether the times between a context's tokens are those of requests: not if it only
+// drafts, nor if the logits of a text were requested.
 func (c *contextSum) countsGaps() bool { return !c.drafts && (c.spec.Steps == 0 || c.speculates()) }

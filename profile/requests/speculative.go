@@ -12,41 +12,43 @@ import (
 
 // Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of
 // a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and
-// asks for the logits of each. How many were accepted tells the position of the sequence's next batch:
+// requests the logits of each. How many were accepted follows from the position of the sequence's next batch:
 //
 //	accepted = next position - position - 1
 //
-// So it is not known of the last round of a request. A context speculates if another one decodes
-// between its batches, or if some tokens were not accepted: else nothing sets such batches apart from
+// So it is unknown for the last round of a request. A context speculates if another one decodes between its
+// batches, or if some tokens were not accepted: otherwise nothing distinguishes such batches from those of
 // programs that want the logits of a whole text.
 type Speculation struct {
 	PID   int32  `json:"pid"`
 	Ctx   uint64 `json:"ctx"`
 	Model *int   `json:"model"`
-	// DraftCtx is the context that drafts; nil: none was seen, the tokens are guessed in another way
-	// (from the text so far).
+	// DraftCtx is the context that drafts; nil: none was seen, the tokens are guessed in another way (from
+	// the text so far).
 	DraftCtx   *uint64 `json:"draft_ctx"`
 	DraftModel *int    `json:"draft_model"`
 
-	// A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that
-	// only computed once more what was accepted, as models do whose state cannot be wound back by a token.
+	// A round is one sequence's drafted tokens in one batch; Steps counts the batches. Again counts batches
+	// that only computed again what was accepted, as happens with models whose state cannot be rolled back by
+	// a token.
 	Steps  int64 `json:"steps"`
 	Again  int64 `json:"steps_again"`
 	Rounds int64 `json:"rounds"`
-	// Drafted counts all tokens verified. Accepted are those of the Seen rounds, which verified SeenDrafted.
+	// Drafted counts all tokens verified. Accepted counts those of the Seen rounds, which verified
+	// SeenDrafted.
 	Drafted     int64 `json:"drafted"`
 	Seen        int64 `json:"rounds_seen"`
 	SeenDrafted int64 `json:"seen_drafted"`
 	Accepted    int64 `json:"accepted"`
-	// Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one
-	// that the target samples behind them.
+	// Rate is Accepted / SeenDrafted; TokensPerRound is the yield of a round: the accepted tokens and the one
+	// that the target samples after them.
 	Rate           *float64 `json:"accepted_share"`
 	TokensPerRound *float64 `json:"tokens_per_round"`
-	// ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more.
+	// ByAccepted[k] counts the rounds seen that accepted k tokens; the last element is for k or more.
 	ByAccepted []int64 `json:"by_accepted"`
 
-	// VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the
-	// target's step before each of them, DraftSteps their number.
+	// VerifyDur is the time of the Steps and of the Again steps. DraftDur is that of the draft's steps
+	// between the target's previous step and each of them, DraftSteps their number.
 	VerifyDur  int64  `json:"verify_ns"`
 	DraftDur   *int64 `json:"draft_ns"`
 	DraftSteps int64  `json:"draft_steps"`
@@ -54,7 +56,7 @@ type Speculation struct {
 
 // Round is one sequence's drafted tokens in one batch of the target.
 type Round struct {
-	Step     int64 // that verifies
+	Step     int64 // the verifying step
 	PID      int32
 	Ctx      uint64
 	DraftCtx uint64 // 0: none was seen
@@ -62,7 +64,7 @@ type Round struct {
 	Pos      int64 // of the batch's first token
 	Drafted  int64
 	Accepted int64 // -1: not seen
-	Start    int64 // of the step, ns, boottime; where it was computed once more, of that step
+	Start    int64 // of the step, ns, boottime; if it was computed again, of that step
 	Dur      int64
 }
 
@@ -71,25 +73,25 @@ const (
 	maxByAccepted = 17
 	// maxContexts bounds the contexts followed.
 	maxContexts = 1 << 10
-	// maxContextsOf bounds the contexts of a process in which a draft is looked for.
+	// maxContextsOf bounds the contexts of a process among which a draft is searched.
 	maxContextsOf = 16
 )
 
 // speculation is what is known of a context's rounds so far.
 type speculation struct {
 	Speculation
-	rewinds int64 // rounds of which not all was accepted
+	rewinds int64 // rounds that were not fully accepted
 	rounds  []Round
 	dropped int64
 	drafts  map[*contextSum]*draftSum
-	at      []contextAt // the process's contexts at this one's last step
+	at      []contextAt // the process's contexts at the last step of this one
 	over    verifiedSteps
 }
 
-// draftSum is what a context did before steps that verify.
+// draftSum is what a context did before verifying steps.
 type draftSum struct{ rounds, steps, dur int64 }
 
-// contextAt is how far a context was.
+// contextAt is how far a context had come.
 type contextAt struct {
 	ctx *contextSum
 	contextSums
@@ -128,7 +130,7 @@ func (c *contextSum) verified(s *profile.Step, p *processSum, keep bool) {
 	}
 }
 
-// mark notes how far the other contexts of the process are.
+// mark notes how far the other contexts of the process have come.
 func (c *contextSum) mark(p *processSum) {
 	c.spec.at = c.spec.at[:0]
 	for _, d := range p.contexts {
@@ -138,8 +140,8 @@ func (c *contextSum) mark(p *processSum) {
 	}
 }
 
-// draft returns the context that drafts for this one: that which decoded before most of the steps that
-// verify, and before at least half of them. nil: none did.
+// draft returns the context that drafts for this one: the one that decoded before most of the verifying
+// steps, and before at least half of them. nil: there is none.
 func (c *contextSum) draft() (*contextSum, *draftSum) {
 	var best *contextSum
 	for d, e := range c.spec.drafts {
@@ -154,7 +156,7 @@ func (c *contextSum) draft() (*contextSum, *draftSum) {
 	return best, c.spec.drafts[best]
 }
 
-// speculates tells whether the batches with several logits were drafts.
+// speculates reports whether the batches with several logits were drafts.
 func (c *contextSum) speculates() bool {
 	if c.spec.Steps == 0 {
 		return false
@@ -163,7 +165,7 @@ func (c *contextSum) speculates() bool {
 	return d != nil || c.spec.rewinds > 0
 }
 
-// round takes a round whose outcome is known; accepted is -1 where it is not.
+// round handles a round whose outcome is known; accepted is -1 where it is not.
 func (b *Collector) round(c *contextSum, e *openRequest, accepted int64) {
 	r := e.round
 	e.round = Round{}
@@ -198,7 +200,7 @@ func (b *Collector) round(c *contextSum, e *openRequest, accepted int64) {
 	c.spec.rounds = append(c.spec.rounds, r)
 }
 
-// speculation completes what is known of a context that speculates.
+// speculation completes the figures of a context that speculates.
 func (c *contextSum) speculation(models *facts.Book) Speculation {
 	s := c.spec.Speculation
 	s.PID, s.Ctx = c.pid, c.ctx

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sched follows the scheduler: which threads wait for a CPU, off which they were taken, and who ran
-// there instead.
+// Package sched follows the scheduler: which threads are runnable without a CPU, which CPUs they were taken
+// off, and who ran there instead.
 package sched
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// maxNames bounds how many names of other threads are kept for one thread; the rest go by
+// maxNames bounds how many names of other threads are kept for one thread; the rest are summed up as
 // "(others)".
 const maxNames = 256
 
-// Follower finds who ran in place of the threads that compute. A thread that could run (it was taken off its
-// CPU, or was woken) but did not is in the way of whoever ran on that CPU meanwhile, or of those who had the
-// others that it may use. Time a thread slept is no interference, whoever ran.
+// Follower finds who ran in place of the computing threads. A thread can be runnable without running: it was
+// taken off its CPU, or was woken. That is charged to whoever ran on that CPU meanwhile, or on the other CPUs
+// that the thread may use. Time a thread slept is not interference, whoever ran.
 type Follower struct {
 	Seats   seats
 	Threads map[int32]*waiter
 	Any     bool
 	// The team that was watched last, or a part of it.
 	watched []int32
-	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of since
+	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of Since
 }
 
 type CulpritKey struct {
@@ -33,7 +33,7 @@ type CulpritKey struct {
 	Own  bool
 }
 
-// waiter is one thread that computes, as the scheduler sees it.
+// waiter is one computing thread, as the scheduler sees it.
 type waiter struct {
 	Preempted int64
 	Slept     int64
@@ -48,7 +48,7 @@ func (f *Follower) Init() {
 	f.Seats.init(func(tid, _ int32) bool { return f.Threads[tid] != nil })
 }
 
-// Watch begins to follow the threads of an operator's team.
+// Watch starts following the threads of an operator's team.
 func (f *Follower) Watch(team []profile.OpThread) {
 	for i := range team {
 		tid := team[i].TID
@@ -62,8 +62,7 @@ func (f *Follower) Watch(team []profile.OpThread) {
 	}
 }
 
-// MayUse is how many CPUs the threads of a process that were watched may use together; 0 if that is not
-// known.
+// MayUse returns how many CPUs the watched threads of a process may use together; 0 if unknown.
 func (f *Follower) MayUse() int {
 	var all cpuMask
 	for tid := range f.Threads {
@@ -76,7 +75,7 @@ func (f *Follower) MayUse() int {
 	return all.count()
 }
 
-// Add takes one event; events come in order of time.
+// Add takes one event; events come in time order.
 func (f *Follower) Add(s *trace.Sched) {
 	f.Any = true
 	switch s.Kind {
@@ -100,8 +99,8 @@ func (f *Follower) Add(s *trace.Sched) {
 	}
 }
 
-// unseen takes a thread that ran here, though the switch to it was not seen: how long it waited is known only
-// up to the last switch that was.
+// unseen handles a thread that ran here although the switch to it was not seen: its waiting time is known
+// only up to the last switch that was seen.
 func (f *Follower) unseen(w *waiter, s *trace.Sched) {
 	open, c := f.Seats.open[s.PrevTID], f.Seats.cpus[s.CPU]
 	if open == nil || c == nil || !open.placed || open.cpu != s.CPU || c.since <= open.from {
@@ -112,7 +111,7 @@ func (f *Follower) unseen(w *waiter, s *trace.Sched) {
 	f.charge(&ended)
 }
 
-// charge counts a wait for those who are behind it.
+// charge attributes a wait to its causes.
 func (f *Follower) charge(ended *seatWait) {
 	w := f.Threads[ended.tid]
 	w.Runnable += max(0, ended.to-ended.from)
@@ -141,7 +140,7 @@ func (f *Follower) Since() []Culprit {
 	return c
 }
 
-// AddCulprit adds x to what is known of the same name.
+// AddCulprit adds x to the entry of the same name.
 func AddCulprit(m map[CulpritKey]*Culprit, x *Culprit) {
 	who := CulpritKey{x.Comm, x.Own}
 	c := m[who]
@@ -168,7 +167,7 @@ func AddCulprit(m map[CulpritKey]*Culprit, x *Culprit) {
 	}
 }
 
-// commOf names a thread; thread 0 is a CPU's idle loop.
+// commOf returns a thread's name; thread 0 is a CPU's idle loop.
 func commOf(tid int32, comm string) string {
 	switch {
 	case tid == 0:

@@ -11,69 +11,70 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Where the threads of the processes that compute were off their CPUs, and who had those meanwhile.
+// When the threads of the computing processes were off-CPU, and who had their CPUs meanwhile.
 
 const (
-	OffOther = iota // it could run, another process's thread had the CPU
-	OffOwn          // the same, a thread of its own process
+	OffOther = iota // it was runnable, and another process's thread had the CPU
+	OffOwn          // the same, with a thread of its own process
 	OffUnseen
-	OffDisk  // it slept and could not be interrupted
-	OffSleep // it slept, or was woken and the CPU did nothing yet
+	OffDisk  // uninterruptible sleep
+	OffSleep // it slept, or was woken and the CPU was still idle
 	OffFault // it was in a page fault that read nothing
 	OffKinds
 )
 
 const (
 	MaxTracked = 1 << 14 // threads followed
-	maxOffs    = 1 << 14 // spans kept of one
-	maxWhos    = 1 << 12 // others told apart
+	maxOffs    = 1 << 14 // spans kept of one thread
+	maxWhos    = 1 << 12 // distinct other threads
 	maxEarly   = 1 << 16 // events kept before a process is known
 )
 
-// OffSpan is a time that a thread was off its CPU.
+// OffSpan is an interval in which a thread was off-CPU.
 type OffSpan struct {
 	From, To int64
 	Who      int32 // index in whos; of a sleep: who ended it
 	Cpu      uint16
 	Kind     uint8
-	// Elsewhere: cpu is not the one that the thread waited for, but another that it may use.
+	// Elsewhere: cpu is not the one that the thread waited for, but another one that it may use.
 	Elsewhere bool
 }
 
-// whoKey is another thread as it is told: by name, and whether it belongs to the process that computes.
+// whoKey identifies another thread as it is reported: by name, and whether it belongs to the computing
+// process.
 type whoKey struct {
 	Comm string
 	Own  bool
 }
 
-// whoIs is one with its process, as long as that is one.
+// whoIs is such a thread with its process, as long as that is always the same.
 type whoIs struct {
 	whoKey
 	Pid    int32
 	Mixed  bool
 	Kernel bool
-	Held   int64 // how long it was seen to have a CPU, in all
+	Held   int64 // total time it was seen to have a CPU
 }
 
 type TrackedThread struct {
 	Tid, Pid int32
 	off      bool
-	waits    bool // it can run
+	waits    bool // it is runnable
 	blocked  bool
 	from     int64
 	cpu      uint16
-	last     int32 // CPU that it ran on last; -1: not known
+	last     int32 // CPU that it ran on last; -1: unknown
 	spans    []OffSpan
-	// page faults, in order of their begins; where it was off its CPU in one, spans tell too
+	// page faults, in order of their begins; off-CPU time within them is in spans as well
 	faults      []OffSpan
-	holes       []int64 // times at which an event before was missing
+	holes       []int64 // times before which an event was missing
 	Moved       int64
 	Preempted   int64
-	MovedBefore int64 // at the end of the step before
+	MovedBefore int64 // at the end of the previous step
 	Computes    bool  // it took part in an operator
 }
 
-// Tracker follows them through scheduling events.
+// Tracker follows threads through scheduling events.
 type Tracker struct {
 	pids    map[int32]bool
 	early   []trace.Sched
@@ -82,7 +83,7 @@ type Tracker struct {
 	Whos    []whoIs
 	whoAt   map[whoKey]int32
 	Any     bool
-	dropped bool // more threads or spans than are kept
+	dropped bool // more threads or spans than can be kept
 }
 
 const (
@@ -105,7 +106,7 @@ func (k *Tracker) Init() {
 	k.whoAt = map[whoKey]int32{}
 }
 
-// Process begins to follow a process's threads. What came before the first one is looked at now.
+// Process starts following a process's threads. Events before the first process are processed now.
 func (k *Tracker) Process(pid int32) {
 	if k.pids[pid] || len(k.pids) >= limits.Models {
 		return
@@ -182,7 +183,7 @@ func (k *Tracker) event(s *trace.Sched) {
 		return
 	}
 	if t := k.thread(s.PrevTID, s.PrevPID); t != nil {
-		if t.off { // it ran here, and the switch to it was not seen
+		if t.off { // it ran here, but the switch to it was not seen
 			t.hole(t.from)
 			t.hole(s.Time)
 		}
@@ -203,7 +204,7 @@ func (k *Tracker) event(s *trace.Sched) {
 	}
 }
 
-// on ends a thread's time off.
+// on ends a thread's off-CPU interval.
 func (k *Tracker) on(t *TrackedThread, s *trace.Sched, ended *seatWait) {
 	switch {
 	case !t.off:
@@ -243,9 +244,9 @@ func (t *TrackedThread) slept(to int64, who int32) {
 	}
 }
 
-// waited says who had the CPU while a thread could run: where it was pushed off, that CPU, also if it then
-// went on elsewhere; where it was woken, the one that it got; and where its own team had that, those who had
-// the others that it may use.
+// waited determines who had the CPU while a thread was runnable. For a preempted thread that is the CPU it
+// was pushed off, even if it continued elsewhere; for a woken thread, the one that it got. Where its own team
+// had that CPU, it is those who had the other CPUs that the thread may use.
 func (k *Tracker) waited(t *TrackedThread, ended *seatWait) {
 	k.Seats.explain(ended, func(p waitPart) {
 		who := k.who(&p.holder)
@@ -263,7 +264,7 @@ func (k *Tracker) waited(t *TrackedThread, ended *seatWait) {
 	})
 }
 
-// Forget drops what ended before a time, of one process.
+// Forget drops what ended before a time, for one process.
 func (k *Tracker) Forget(pid int32, before int64) {
 	for _, t := range k.Threads {
 		if t.Pid != pid {
@@ -305,8 +306,8 @@ func (k *Tracker) Fault(pid, tid int32, from, to int64, reads bool) {
 	t.faults = slices.Insert(t.faults, i, OffSpan{From: from, To: to, Who: Unseen, Cpu: t.cpu, Kind: kind})
 }
 
-// Within calls f for the spans of a thread that lie in from..to, cut to it, and returns their sum, with what
-// it was on its CPU in page faults. ok is false where events of it were missed in that time.
+// Within calls f for the spans of a thread in from..to, clipped to it. It returns their sum, and the time it
+// spent on its CPU in page faults. ok is false where events of the thread are missing in that time.
 func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults int64, ok bool) {
 	if t == nil || to <= from {
 		return 0, 0, true
@@ -327,7 +328,7 @@ func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults i
 		put(t.spans[i], max(t.spans[i].From, from), min(t.spans[i].To, to))
 	}
 	off := sum
-	at := from // faults do not overlap, if they do they count once
+	at := from // faults do not overlap; if they do, they count once
 	for _, s := range t.faults {
 		if s.From >= to {
 			break
@@ -349,7 +350,7 @@ func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults i
 		i, _ := slices.BinarySearch(t.holes, from)
 		ok = i == len(t.holes) || t.holes[i] > to
 	}
-	if t.off && t.from < to { // it did something since: the switch to it was not seen
+	if t.off && t.from < to { // it was active since: the switch to it was not seen
 		ok = false
 	}
 	return sum, faults, ok

@@ -12,18 +12,18 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Who has which CPU, and what a thread that can run and has none waits for. The scheduler puts threads that
-// another process has pushed from their CPU onto the others: they then share these, and each waits for one of
-// its own team, while the cause sits where no thread of the team waits. So where a thread waits behind one of
-// its own, the other CPUs that it may use are looked at.
+// This file tracks who has which CPU, and what a runnable thread without a CPU waits for. The scheduler moves
+// threads that another process has pushed off their CPU to other CPUs. They then share these, and each waits
+// for one of its own team, while the cause is on a CPU where no thread of the team waits. So where a thread
+// waits behind one of its own team, the other CPUs that it may use are looked at too.
 
 const (
-	maxSeatRuns  = 512  // runs kept of a CPU
+	maxSeatRuns  = 512  // runs kept per CPU
 	maxSeatWaits = 1024 // waits kept
-	maxEdges     = 256  // of a time in which a team shares CPUs
+	maxEdges     = 256  // in an interval in which a team shares CPUs
 )
 
-// holder is a thread that has a CPU; tid 0 is the idle loop, -1 one that was not seen.
+// holder is a thread that has a CPU; tid 0 is the idle loop, -1 an unseen thread.
 type holder struct {
 	tid, pid int32
 	comm     string
@@ -32,7 +32,7 @@ type holder struct {
 
 var notSeen = holder{tid: -1, comm: "(not seen)"}
 
-// seatRun is a time in which a thread had a CPU.
+// seatRun is an interval in which a thread had a CPU.
 type seatRun struct {
 	holder
 	from, to int64
@@ -41,35 +41,35 @@ type seatRun struct {
 type seat struct {
 	holder
 	since int64
-	runs  []seatRun // before, oldest first
+	runs  []seatRun // earlier ones, oldest first
 }
 
-// seatWait is a time in which a thread of those that compute could run and had no CPU.
+// seatWait is an interval in which a computing thread was runnable without a CPU.
 type seatWait struct {
 	tid, pid int32
 	from, to int64
-	cpu      uint16 // that it was pushed from, or, woken, that it got
+	cpu      uint16 // that it was pushed off or, if woken, that it got
 	placed   bool   // cpu is known
 }
 
-// waitPart is a part of a wait, with who had the CPU that it waited for.
+// waitPart is a part of a wait, with who had the CPU that the thread waited for.
 type waitPart struct {
 	holder
 	from, to  int64
 	cpu       uint16
-	elsewhere bool // one of its team had the CPU that it waited for, and the holder another that it may use
+	elsewhere bool // one of its team had that CPU, and the holder has another that it may use
 	free      bool // one of its team had it, and another CPU that it may use was idle
 }
 
-// seats follows CPUs and the waits of threads that are own.
+// seats tracks CPUs and the waits of the team's own threads.
 type seats struct {
 	own     func(tid, pid int32) bool
-	ran     func(seatRun) // each run, as it ends; may be nil
+	ran     func(seatRun) // called for each run when it ends; may be nil
 	cpus    map[uint16]*seat
 	allowed map[int32]cpuMask // by thread
 	ofPID   map[int32]cpuMask // of some thread of a process
 	open    map[int32]*seatWait
-	onCPU   map[int32]bool // threads of own that have a CPU
+	onCPU   map[int32]bool // own threads that have a CPU
 	closed  []seatWait     // in order of their ends
 	edges   []int64
 	beside  []uint16
@@ -87,7 +87,7 @@ func (s *seats) init(own func(tid, pid int32) bool) {
 		open: map[int32]*seatWait{}, onCPU: map[int32]bool{}}
 }
 
-// Thread takes which CPUs a thread may use.
+// Thread takes the set of CPUs that a thread may use.
 func (s *seats) Thread(t *trace.Thread) {
 	m, ok := parseCPUs(t.CPUs)
 	if !ok {
@@ -102,7 +102,7 @@ func (s *seats) Thread(t *trace.Thread) {
 	s.allowed[t.TID], s.ofPID[t.PID] = m, m
 }
 
-// mask returns the CPUs that a thread may use; nil if that is not known.
+// mask returns the CPUs that a thread may use; nil if unknown.
 func (s *seats) mask(tid, pid int32) cpuMask {
 	if m := s.allowed[tid]; m != nil {
 		return m
@@ -155,7 +155,7 @@ func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
 	return *w, true
 }
 
-// leave ends who had a CPU, and begins who has it now.
+// leave ends the run of the CPU's previous holder, and begins that of the new one.
 func (s *seats) leave(e *trace.Sched) {
 	prev := holder{e.PrevTID, e.PrevPID, e.PrevComm, e.PrevKernel}
 	c := s.cpus[e.CPU]
@@ -179,7 +179,7 @@ func (s *seats) leave(e *trace.Sched) {
 	c.holder, c.since = holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time
 }
 
-// look takes who has a CPU. What the CPU's own events told later than it began holds.
+// look takes an observation of who has a CPU. Later events of that CPU take precedence over it.
 func (s *seats) look(e *trace.Sched) {
 	who, from := holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time-e.Held
 	c := s.cpus[e.CPU]
@@ -205,7 +205,7 @@ func (s *seats) put(c *seat, r seatRun) {
 	}
 }
 
-// each calls f for who had a CPU from a time to another, without holes.
+// each calls f for each holder of a CPU between two times, without gaps.
 func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
 	at := from
 	put := func(h holder, end int64) {
@@ -238,10 +238,10 @@ func (s *seats) holds(cpu uint16, at int64) (h holder) {
 	return h
 }
 
-// another tells whether a thread is seen and belongs to others.
+// another reports whether a thread was seen and belongs to another process.
 func (s *seats) another(h *holder) bool { return h.tid > 0 && !s.own(h.tid, h.pid) }
 
-// explain cuts a wait that has ended by who is behind it. The parts follow each other without holes.
+// explain splits a finished wait by who caused it. The parts follow each other without gaps.
 func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	var last waitPart
 	put := func(p waitPart) {
@@ -271,11 +271,11 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 	}
 }
 
-// shared cuts a time in which a thread waited for one that was seen. Of threads that wait for a CPU that
-// others have, these keep one from it. All further ones that wait are short of the CPUs that others have and
-// for which none of the team waits: of k such threads and m such CPUs each has m/k of one. What is left is
-// due to who has the CPU that the thread waits for: one of others, or the team itself, which would have to
-// share although nobody else ran.
+// shared splits an interval in which a thread waited for a thread that was seen. Threads that wait for a CPU
+// that others have are kept from it by these others. All further waiting threads lack the CPUs that others
+// have and for which none of the team waits: of k such threads and m such CPUs, each thread lacks m/k of one.
+// The rest is due to whoever has the CPU that the thread waits for: another process, or the team itself,
+// which would have to share even if nothing else ran.
 func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 	s.edges = append(s.edges[:0], p.from, p.to)
 	s.beside = s.beside[:0]
@@ -323,7 +323,7 @@ func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 	}
 }
 
-// crowd cuts a time in which nothing changes.
+// crowd splits an interval in which nothing changes.
 func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitPart)) {
 	s.behind = s.behind[:0]
 	k := int64(0)
@@ -368,7 +368,7 @@ func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitP
 	}
 	at := p.from
 	if m > 0 && k > 0 {
-		// Of n that wait for the same one of others, n-1 are further ones: the part of each.
+		// If n threads wait for the same CPU of others, n-1 are further ones: the share of each.
 		part := 1.0
 		if n := queue(w.cpu); n > 0 {
 			part = float64(n-1) / float64(n)
@@ -388,12 +388,12 @@ func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitP
 	put(p)
 }
 
-// cpuMask are CPUs, a bit each; nil is not known.
+// cpuMask is a set of CPUs, one bit each; nil is unknown.
 type cpuMask []uint64
 
 const maxCPUNumber = 1 << 14
 
-// parseCPUs reads "0-3,7", in order: what names CPUs again and again would take long to read.
+// parseCPUs reads "0-3,7", in ascending order only: repeated CPUs would take long to read.
 func parseCPUs(text string) (cpuMask, bool) {
 	if text == "" {
 		return nil, false
@@ -449,7 +449,7 @@ func (m cpuMask) with(o cpuMask) cpuMask {
 	return m
 }
 
-// list writes "0-3,7", at most most parts of it.
+// list formats "0-3,7", with at most most parts.
 func (m cpuMask) list(most int) string {
 	var out []string
 	from, last := -2, -2

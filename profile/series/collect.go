@@ -17,34 +17,34 @@ import (
 // seriesBy are the groupings whose rows have distributions.
 var seriesBy = [...]facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock}
 
-// seriesState is what a SeriesBuilder knows so far.
+// seriesState is the state of a Builder.
 type seriesState struct {
 	profile.BaseSink
 	book  *facts.Book
 	whole map[facts.PhaseKey]*seriesGroup
 	part  map[facts.PhaseKey]*seriesGroup
 	open  steps.Collector
-	// threads of operators that were folded before their step ended, as there were too many
+	// threads of operators that were folded before their step ended, because there were too many
 	teams    map[*profile.Step]int
-	awaited  map[*profile.Step]awaitedPoint // whose results are not there yet
+	awaited  map[*profile.Step]awaitedPoint // steps whose results are not there yet
 	facts    map[seriesKey]*seriesFacts
 	requests requests.Collector
 	// roofline is what Finish leaves for Roofline.
 	roofline []RooflineGroup
 }
 
-// seriesGroup is a phase under way. Of the group it has the sums of steps, of threads and of backends.
+// seriesGroup is a phase while it is collected. It embeds the group's sums of steps, threads and backends.
 type seriesGroup struct {
 	stat.Group
 	points pointList
 	slow   slowest
-	cells  int64 // of the KV cache, of the operators folded last
-	// tokenTime is what a token of one sequence took, over steps.
+	cells  int64 // KV cache cells of the operators folded last
+	// tokenTime is the time per token of one sequence, over steps.
 	tokenTime requests.DistSum
 	rows      [len(seriesBy)]map[string]*seriesRow
 	products  map[productKey]*productSum
 	teams     map[int]*teamSum // by number of threads
-	// operators of rows and products that were too many
+	// operators of rows and matmuls beyond the limits
 	rowsDropped, productsDropped int64
 }
 
@@ -57,7 +57,7 @@ type seriesRow struct {
 	threads  []ThreadPart
 }
 
-// seriesKey is what operators have in common of which all facts are the same.
+// seriesKey identifies operators that share all facts.
 type seriesKey struct {
 	in *seriesGroup
 	d  *facts.Derived
@@ -65,13 +65,13 @@ type seriesKey struct {
 }
 
 type seriesFacts struct {
-	isProduct bool // of matrices
+	isProduct bool // it is a matmul
 	kind      ops.Class
 	rows      [len(seriesBy)]*seriesRow // nil: dropped
 	layer     int                       // -1: none
-	cells     int64                     // of the KV cache that it read; 0: it is not attention
+	cells     int64                     // KV cache cells that it read; 0: it is not attention
 	product   *productSum
-	// Where its operators stand in the roofline of a number of threads.
+	// Where its operators are in the roofline of a number of threads.
 	team   *teamSum
 	points [len(rooflineBy)]*pointSum // nil: dropped
 }
@@ -110,7 +110,7 @@ func (b *seriesState) Op(o *profile.Op) error {
 	return nil
 }
 
-// early folds operators of a step whose end is not known yet.
+// early folds operators of a step before it is known whether the step is complete.
 func (b *seriesState) early(s *profile.Step, ops []*profile.Op) {
 	b.fold(b.group(b.whole, s), s, ops)
 	if len(b.teams) >= limits.Pending { // of steps that never ended
@@ -126,7 +126,7 @@ func (b *seriesState) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Step takes one step, whose operators came before.
+// Step takes one step, after its operators.
 func (b *seriesState) Step(s *profile.Step) error {
 	ops, graphs, cut := b.open.Take(s)
 	defer b.open.Done(ops)
@@ -152,7 +152,7 @@ func (b *seriesState) Step(s *profile.Step) error {
 		if t := g.team(team); t != nil {
 			t.step(s)
 		}
-		// What was folded early is in no step's point: it is not known whether it was all.
+		// A step whose operators were folded early gets no operator times: some may be missing.
 		if !cut {
 			p.taken(&before, &g.Group, g.cells)
 		}
@@ -200,14 +200,14 @@ func (b *seriesState) Result(s *profile.Step) error {
 	return nil
 }
 
-// tokenTimes counts what a step took a token.
+// tokenTimes records a step's time per token.
 func (g *seriesGroup) tokenTimes(s *profile.Step) {
 	if v, ok := tokenTime(s); ok {
 		g.tokenTime.Add(v)
 	}
 }
 
-// tokenTime returns what a step took for a token of one sequence, as Stat's time per token.
+// tokenTime returns a step's time per token of one sequence, as in Stat.
 func tokenTime(s *profile.Step) (int64, bool) {
 	switch {
 	case s.NTokens <= 0 || s.Phase == profile.Decode && s.NSeqs <= 0 && s.NTokens > 1:
@@ -239,13 +239,13 @@ func point(s *profile.Step) StepPoint {
 	return p
 }
 
-// taken sets what the operators folded between two states of a group took.
+// taken sets the times of the operators folded between two states of a group.
 func (p *StepPoint) taken(before, after *stat.Group, cells int64) {
 	p.Traced, p.TracedDur, p.Ops = 1, p.Dur, after.Ops-before.Ops
 	backends := after.Elsewhere - before.Elsewhere
 	p.Backends = &backends
 	if p.Ops == 0 {
-		return // the level has none, or another backend computed all
+		return // the level records none, or another backend computed all
 	}
 	matmul, attn, probe := after.Matmul-before.Matmul, after.Attn-before.Attn, after.Probe-before.Probe
 	dur, covered := after.OpsDur-before.OpsDur, after.Covered-before.Covered
@@ -334,10 +334,10 @@ func (b *seriesState) op(g *seriesGroup, team *teamSum, o *profile.Op) {
 	}
 }
 
-// factsOf returns what is the same of all operators of one definition in a phase.
+// factsOf returns what all operators of one definition in a phase have in common.
 func (b *seriesState) factsOf(g *seriesGroup, d *facts.Derived, o *profile.Op) *seriesFacts {
 	k := seriesKey{g, d, o.Op}
-	// What nothing is known of is everybody's.
+	// The unknown definition is shared by all.
 	known := d != &facts.Unknown
 	if f := b.facts[k]; f != nil && known {
 		return f
@@ -358,7 +358,7 @@ func (b *seriesState) factsOf(g *seriesGroup, d *facts.Derived, o *profile.Op) *
 		f.cells = o.Shape.Vocabulary().Cells(o.Shape.Nodes, o.NodeDef())
 		f.isProduct = o.Shape.Vocabulary().IsProduct(o.NodeDef().Op)
 		f.product = g.product(d, o, f)
-		if len(b.facts) >= limits.Pending { // shapes that are no more
+		if len(b.facts) >= limits.Pending { // graph definitions that no longer exist
 			clear(b.facts)
 		}
 		b.facts[k] = f
@@ -384,7 +384,7 @@ func (g *seriesGroup) seriesRow(by int, key, typ string, weight bool) *seriesRow
 	return r
 }
 
-// product returns the sums of the products like this one; nil if it is none, or there are too many.
+// product returns the sums of the matmuls like this one; nil if it is not one, or there are too many.
 func (g *seriesGroup) product(d *facts.Derived, o *profile.Op, f *seriesFacts) *productSum {
 	x, ok := o.Shape.Vocabulary().Product(o.Shape.Nodes, o.NodeDef())
 	if !ok {
@@ -439,7 +439,7 @@ func (r *seriesRow) layer(l int, net int64) {
 	e.Max = max(e.Max, net)
 }
 
-// thread adds an operator's threads. A team's threads mostly come in one order.
+// thread adds an operator's threads. A team's threads mostly come in the same order.
 func (r *seriesRow) thread(o *profile.Op, pid int32) {
 	for i := range o.Threads {
 		t := &o.Threads[i]

@@ -14,11 +14,11 @@ import (
 	"strconv"
 )
 
-// Finish computes the series. Header is what Replay returned; the builder takes no more.
+// Finish computes the series. h is what Replay returned; the builder must not be used afterwards.
 func (b *Builder) Finish(h *profile.Header) *Series {
 	s := &Series{SchemaVersion: Schema, Phases: []Phase{}, MaxError: sketch.HistogramError}
-	b.book.List() // puts them in order
-	// Where operators were not asked for, what is missing is no time outside operators.
+	b.book.List() // sorts them
+	// If operators were filtered, missing time is not time outside operators.
 	f := h.Meta.Filter()
 	filtered := f.PartOfSteps()
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
@@ -53,7 +53,7 @@ func (b *Builder) Finish(h *profile.Header) *Series {
 	return s
 }
 
-// byModel joins groups whose models turned out to be one.
+// byModel merges groups whose models turned out to be one.
 func (b *seriesState) byModel(groups map[facts.PhaseKey]*seriesGroup) map[facts.ModelKey]*seriesGroup {
 	out := map[facts.ModelKey]*seriesGroup{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
@@ -142,7 +142,7 @@ func (p *productSum) merge(o *productSum) {
 	maps.Copy(p.layers, o.layers)
 }
 
-// finishPoints fills in what follows from a point's sums.
+// finishPoints computes the figures that follow from a point's sums.
 func finishPoints(points []StepPoint, filtered bool) []StepPoint {
 	out := make([]StepPoint, len(points))
 	for i, p := range points {

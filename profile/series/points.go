@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// pointList keeps steps, thinned: once there are too many, neighbours become one point.
+// pointList keeps steps, thinned: once there are too many, neighbours are merged into one point.
 type pointList struct {
 	points []StepPoint
-	every  int64 // steps a point stands for at most; 0: one
+	every  int64 // most steps per point; 0: one
 }
 
 func (l *pointList) add(p StepPoint) {
@@ -38,7 +38,7 @@ func (l *pointList) thin() {
 	}
 }
 
-// merge takes the steps of another list, which ran before, after or between these.
+// merge merges the steps of another list, which ran before, after or between these.
 func (l *pointList) merge(o *pointList) {
 	l.points = append(l.points, o.points...)
 	slices.SortStableFunc(l.points, func(a, b StepPoint) int {
@@ -48,7 +48,7 @@ func (l *pointList) merge(o *pointList) {
 	l.thin()
 }
 
-// slowest keeps the slowest steps one by one.
+// slowest keeps the slowest steps individually.
 type slowest []StepPoint
 
 func (l *slowest) add(p StepPoint) {
@@ -64,7 +64,7 @@ func (l *slowest) cut() {
 	*l = (*l)[:min(len(*l), maxSlowest)]
 }
 
-// whole is the time until the steps' results were there, as far as that was seen.
+// whole is the end-to-end time of the steps, where that was seen.
 func (p *StepPoint) whole() int64 {
 	if p.Late == nil {
 		return p.Dur
@@ -72,7 +72,7 @@ func (p *StepPoint) whole() int64 {
 	return p.Dur + *p.Late
 }
 
-// sum adds what may be unknown: a part of a sum is none of it, so unknown stays unknown.
+// sum adds values that may be unknown: the sum is unknown if either part is.
 func (p *StepPoint) sum(to **int64, from *int64, mine, other bool) {
 	switch {
 	case !other: // nothing to add

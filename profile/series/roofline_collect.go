@@ -15,12 +15,13 @@ import (
 	"slices"
 )
 
-// A SeriesBuilder collects the roofline, as it has the operators of each step at hand when the step ends.
+// A Builder collects the roofline, because it has the operators of each step at hand when the step
+// ends.
 
 // rooflineBy are the groupings of points.
 var rooflineBy = [...]facts.By{facts.ByWeight, facts.ByOp}
 
-// teamSum sums up the steps of a phase that as many threads computed.
+// teamSum sums up the steps of a phase that one number of threads computed.
 type teamSum struct {
 	steps, dur, tokens int64
 	noTokens           bool
@@ -34,17 +35,17 @@ type pointKey struct {
 	weight   bool
 }
 
-// pointSum is a point under way.
+// pointSum is a point while it is summed up.
 type pointSum struct {
 	calls, dur                       int64
 	bytes, bytesDur, flops           int64
-	both, bothBytes, bothDur         int64 // of operators that have both
+	both, bothBytes, bothDur         int64 // of operators for which both are known
 	hasBytes, hasFlops, atMost, have bool
 	block                            ops.Block
 	counts                           summary.RowSum // of which only the counters are used
 }
 
-// teamOf is how many threads computed operators of a step: the most that one of them has.
+// teamOf returns how many threads computed operators of a step: the most that one operator has.
 func teamOf(ops []*profile.Op) int {
 	n := 0
 	for _, o := range ops {
@@ -53,7 +54,7 @@ func teamOf(ops []*profile.Op) int {
 	return n
 }
 
-// team returns the sums of a number of threads; nil: it is not known, or there are too many.
+// team returns the sums of a number of threads; nil: unknown, or there are too many.
 func (g *seriesGroup) team(n int) *teamSum {
 	t := g.teams[n]
 	if t == nil {
@@ -86,8 +87,8 @@ func (t *teamSum) step(s *profile.Step) {
 	}
 }
 
-// place adds an operator to its points. Where they stand is kept with the facts of its definition: a
-// definition is mostly computed by one number of threads.
+// place adds an operator to its points. The points are cached with the facts of its definition: a definition
+// is mostly computed by one number of threads.
 func (t *teamSum) place(f *seriesFacts, d *facts.Derived, o *profile.Op) {
 	if f.team != t {
 		f.team = t
@@ -242,7 +243,7 @@ func (p *pointSum) point(k pointKey, steps int64, counters int) RooflinePoint {
 	return v
 }
 
-// Roofline returns the run's roofline, beside peaks that are nil where none are known. Finish comes before.
+// Roofline returns the run's roofline, with peaks that are nil where unknown. Call Finish first.
 func (b *Builder) Roofline(h *profile.Header, peaks *roof.Peaks) *Roofline {
 	v := &Roofline{SchemaVersion: RooflineSchema, Groups: []RooflineGroup{},
 		Counters: summary.CountersOf(h.Meta.Counters)}

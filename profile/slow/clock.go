@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// clockNear is how far from a step a look at the CPUs' frequencies may be, ns: the recorder looks about twice
-// a second.
+// clockNear is how far from a step a sample of the CPUs' frequencies may be, ns: the recorder samples about
+// twice a second.
 const clockNear = 600e6
 
-// clockSample is what a CPU's frequency was at a time.
+// clockSample is a CPU's frequency at a time.
 type clockSample struct {
 	at, khz int64
 	cpu     int
 }
 
-// clock keeps a frequency.
+// clock records a frequency.
 func (k *cpuBook) clock(at int64, cpu int, khz int64) {
 	if len(k.clocks) >= maxIntervals {
 		k.clocks = slices.Delete(k.clocks, 0, maxIntervals/2)
@@ -25,8 +25,8 @@ func (k *cpuBook) clock(at int64, cpu int, khz int64) {
 	k.clocks = append(k.clocks, clockSample{at, khz, cpu})
 }
 
-// clocksOf returns the mean frequency of a step's CPUs about its time, and the median of the same CPUs over
-// the run, kHz; nil: not known.
+// clocksOf returns the mean frequency of a step's CPUs around its time, and the median of the same CPUs over
+// the run, kHz; nil: unknown.
 func (k *cpuBook) clocksOf(r *stepRecord) (then, usual *float64) {
 	var sum, n float64
 	var all []int64

@@ -11,9 +11,9 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-const maxIntervals = 1 << 17 // kept; of earlier ones the sums
+const maxIntervals = 1 << 17 // kept one by one; of earlier ones only the sums
 
-// cpuBook keeps how much time the hypervisor took, by CPU and interval.
+// cpuBook records how much time the hypervisor took, by CPU and interval.
 type cpuBook struct {
 	before map[int]cpuSample
 	taken  []stolen // in order of their ends
@@ -23,14 +23,14 @@ type cpuBook struct {
 
 type cpuSample struct{ at, steal int64 }
 
-// stolen is the time that the hypervisor took from a CPU between two looks at it.
+// stolen is the time that the hypervisor took from a CPU between two samples.
 type stolen struct {
 	profile.Span
 	cpu int
 	ns  int64
 }
 
-// CPU takes what the kernel told of CPUs.
+// CPU takes what the kernel reported of CPUs.
 func (b *Builder) CPU(c *trace.CPUState) error {
 	b.cpus.add(c)
 	return nil
@@ -66,7 +66,7 @@ func (k *cpuBook) add(c *trace.CPUState) {
 		last, ok := k.before[x.CPU]
 		k.before[x.CPU] = cpuSample{c.Time, *x.Steal}
 		d := *x.Steal - last.steal
-		// no clock, or one that was set back
+		// no valid clock, or one that was set back
 		if !ok || d < 0 || c.Time <= last.at || d > c.Time-last.at+int64(20e6) {
 			continue
 		}
@@ -94,9 +94,10 @@ func (k *cpuBook) finish() []CPUState {
 	return out
 }
 
-// steal gives of what slow steps cannot explain, and of what their threads were late on their CPUs, that part
-// to the hypervisor that it took in the same time. What it took in an interval is shared by the steps in it
-// in proportion to what is open, and no more than that: when in the interval it was is not known.
+// steal attributes to the hypervisor the unexplained part of slow steps, and the time their threads were late
+// on their CPUs, as far as it took time in the same interval. The time taken in an interval is divided among
+// the steps in it in proportion to what is unexplained, and never more than that: when in the interval it was
+// taken is unknown.
 func (k *cpuBook) steal(found []foundStep) {
 	if len(k.taken) == 0 {
 		return
@@ -159,7 +160,8 @@ func (k *cpuBook) steal(found []foundStep) {
 	}
 }
 
-// ranOn tells whether a step's threads ran on a CPU; where nothing is known of its operators, they may have.
+// ranOn reports whether a step's threads ran on a CPU; where nothing is known of its operators, they may
+// have.
 func (r *stepRecord) ranOn(cpu int) bool {
 	return !r.hasOps || cpu >= 0 && cpu < 64*len(r.cpus) && r.cpus[cpu/64]>>(cpu%64)&1 != 0
 }

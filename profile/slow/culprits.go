@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	maxPaid     = 256 // names and threads told apart of one that took CPUs
+	maxPaid     = 256 // distinct names and threads affected by one that took CPUs
 	paidListed  = 5
 	takerListed = 20
 )
 
-// interferenceSum sums up who took CPUs over a run.
+// interferenceSum sums up over a run who took CPUs.
 type interferenceSum struct {
 	by          map[int32]*preemptor
 	disk, sleep int64
 }
 
-// preemptor is one that ran in place of threads that compute.
+// preemptor is one that ran in place of computing threads.
 type preemptor struct {
 	ran, times, cost  int64
 	elsewhere         int64
@@ -51,7 +51,7 @@ func addTo[K comparable](m map[K]int64, k, rest K, ns int64) {
 	m[k] += ns
 }
 
-// op counts what an operator lasted longer by one of them, and who waited for the thread.
+// op counts by how much one of them delayed an operator, and who waited for the thread.
 func (f *interferenceSum) op(o *profile.Op, d *facts.Derived, crit int, c whoCost, cost int64) {
 	switch c.kind {
 	case sched.OffDisk:
@@ -91,7 +91,7 @@ func (f *interferenceSum) gap(s sched.OffSpan, ns int64, place string) {
 	addTo(t.ops, place, "(others)", ns)
 }
 
-// ran counts a time that a thread could run and another did, whether or not that cost anything.
+// ran counts an interval in which a thread was runnable and another ran, whether or not that cost anything.
 func (f *interferenceSum) ran(t *sched.TrackedThread, s sched.OffSpan) {
 	if s.Kind == sched.OffDisk || s.Kind == sched.OffSleep || s.Kind == sched.OffFault {
 		return
@@ -162,7 +162,7 @@ func threadName(tid int32) (string, int32) {
 	return strconv.Itoa(int(tid)), tid
 }
 
-// paid lists the first few, by what they paid.
+// paid lists the first few, by what they lost.
 func paid[K comparable](m map[K]int64, name func(K) (string, int32)) []PaidBy {
 	out := make([]PaidBy, 0, len(m))
 	for k, ns := range m {

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// What a step's thread does for other backends than the CPU's: it hands graphs over, copies, and waits.
+// What a step's thread does for backends other than the CPU: it hands graphs over, copies, and waits.
 
 // Where time outside operators is lost.
 const (
 	between    = "(between operators)"
-	onBackends = "(on other backends)" // and in copies
+	onBackends = "(on other backends)" // includes copies
 )
 
 // slowCall is a thread's call that copies or waits.
@@ -24,13 +24,13 @@ type slowCall struct {
 	tid int32
 }
 
-// slowCalls are those of steps under way.
+// slowCalls holds the calls of steps in progress.
 type slowCalls struct {
 	copies map[*profile.Step][]slowCall
 	waits  map[int32][]slowCall // by process, in order of their ends
 }
 
-// Copy takes a copy of a step, before that.
+// Copy takes a copy of a step, before the step.
 func (b *slowState) Copy(c *profile.Copy) error {
 	if c.Step == nil || c.Dur <= 0 {
 		return nil
@@ -44,7 +44,7 @@ func (b *slowState) Copy(c *profile.Copy) error {
 	return nil
 }
 
-// Device takes the end of a device's work, which a thread waited for.
+// Device takes the end of a device's work that a thread waited for.
 func (b *slowState) Device(d *profile.DeviceSpan) error {
 	if d.Waited <= 0 {
 		return nil
@@ -65,8 +65,7 @@ func (b *slowState) Device(d *profile.DeviceSpan) error {
 	return nil
 }
 
-// take returns the calls of a step's thread in order, and forgets those of before. Waits within copies come
-// first.
+// take returns the calls of a step's thread in order, and drops earlier ones. Waits within copies come first.
 func (c *slowCalls) take(s *profile.Step) (copies, waits []profile.Span) {
 	of := func(all []slowCall) (out []profile.Span) {
 		for _, x := range all {
@@ -89,7 +88,7 @@ func (c *slowCalls) forget(s *profile.Step, before int64) {
 	}
 }
 
-// calling says whether x.at lies in a call, what part that is, and until when, up to to.
+// calling reports whether x.at lies in a call, which part that is, and until when, at most to.
 func (x *splitter) calling(to int64) (part int, until int64, in bool) {
 	until = to
 	next := func(calls *[]profile.Span) bool {
@@ -115,9 +114,9 @@ func (x *splitter) calling(to int64) (part int, until int64, in bool) {
 	return 0, until, false
 }
 
-// device cuts the time up to until, in which the step's thread hands work to a device, or waits for it: where
-// the thread sleeps, it is the device's time, or a copy's. But where the device is software, its threads need
-// CPUs: while another process has one of theirs, that is what is waited for.
+// device splits the time up to until, in which the step's thread hands work to a device or waits for it.
+// Where the thread sleeps, the time belongs to the device, or to a copy. But if the device is software, its
+// threads need CPUs: while another process has one of these, the thread waits for that.
 func (x *splitter) device(part int, until int64) {
 	at := x.at
 	x.at = until
@@ -143,14 +142,14 @@ func (x *splitter) device(part int, until int64) {
 	x.software(part, at, until)
 }
 
-// taken counts a time that the step's thread had no CPU outside of operators.
+// taken counts an interval in which the step's thread had no CPU outside operators.
 func (x *splitter) taken(s sched.OffSpan, ns int64, place string) {
 	x.r.parts[partOff+int(s.Kind)] += ns
 	x.costs = addWho(x.costs, s.Who, s.Kind, ns, ns)
 	x.b.takers.gap(s, ns, place)
 }
 
-// software cuts a time of a device by what its threads' CPUs did.
+// software splits a device's time by what its threads' CPUs did.
 func (x *splitter) software(part int, from, to int64) {
 	if to <= from {
 		return
@@ -174,7 +173,7 @@ func (x *splitter) software(part int, from, to int64) {
 	for i, s := range spans {
 		x.edges = append(x.edges, offEdge{s.From, i, true}, offEdge{s.To, i, false})
 	}
-	// Threads are in no order: what the time is shared by has to be.
+	// The map has no order, but the shares of the time must be deterministic.
 	slices.SortFunc(x.edges, func(a, b offEdge) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), sched.CompareBool(a.begins, b.begins),
 			cmp.Compare(spans[a.span].Cpu, spans[b.span].Cpu), cmp.Compare(spans[a.span].Who,

@@ -9,23 +9,23 @@ import (
 	"slices"
 )
 
-// expertUse is what a step's products with one token's experts were, of one weight.
+// expertUse is what a step's matmuls with one token's experts of one weight took.
 type expertUse struct {
 	weight int16 // index of expertBook.weights
-	fresh  int32 // experts that the batch before did not use, over the products
-	work   int64 // of the products, ns
+	fresh  int32 // experts that the previous batch did not use, summed over the matmuls
+	work   int64 // of the matmuls, ns
 }
 
-// expertBook learns what products take by how many of their experts are new: the batch before of the same
-// context and phase did not use them. Its memory is bounded by layers, weights and experts.
+// expertBook learns how the time of matmuls depends on how many of their experts are new: not used by the
+// previous batch of the same context and phase. Its memory is bounded by layers, weights and experts.
 type expertBook struct {
 	batches experts.Batches
-	fresh   map[*profile.Choice]int32 // of the step under way
+	fresh   map[*profile.Choice]int32 // of the step in progress
 	at      map[experts.Weight]int16
 	weights []*experts.CostByNew
 }
 
-// step counts the new experts of a step's choices: nil where that is not known of any.
+// step counts the new experts of a step's choices: nil where that is unknown for all of them.
 func (b *expertBook) step(s *profile.Step, ops []*profile.Op, whole bool) (fresh *int64) {
 	clear(b.fresh)
 	if !whole {
@@ -58,7 +58,7 @@ func (b *expertBook) step(s *profile.Step, ops []*profile.Op, whole bool) (fresh
 	return fresh
 }
 
-// product takes an operator's work.
+// product records the time of an operator.
 func (b *expertBook) product(r *stepRecord, o *profile.Op, d *facts.Derived, work int64) {
 	if o.Choice == nil || o.Choice.Tokens != 1 || o.Incomplete || d.Weight == "" {
 		return
@@ -93,11 +93,12 @@ func (b *expertBook) product(r *stepRecord, o *profile.Op, d *facts.Derived, wor
 	r.experts[at].work += work
 }
 
-// typicalExperts are the mean of a sample's products with experts, by weight.
+// typicalExperts is the mean over a sample's matmuls with experts, by weight.
 type typicalExperts struct{ n, fresh, work float64 }
 
-// explain returns what new experts add to a step beyond its neighbours, ns: of each weight's products the
-// price of a new expert times how many more of them were new, and no more than these products took beyond.
+// explain returns what new experts add to a step compared with its neighbours, ns. For each weight's matmuls
+// it is the cost of a new expert times the number of additional new experts, and at most the extra time of
+// these matmuls.
 func (b *expertBook) explain(r *stepRecord, ref *typicalStep) float64 {
 	var sum float64
 	for _, u := range r.experts {
@@ -119,7 +120,7 @@ func (b *expertBook) explain(r *stepRecord, ref *typicalStep) float64 {
 	return sum
 }
 
-// addExperts takes the experts of a typical step.
+// addExperts adds the experts of a typical step.
 func (t *typicalStep) addExperts(r *stepRecord) {
 	for _, u := range r.experts {
 		if t.experts == nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// causeOff are the causes of what threads were off their CPUs for, by kind.
+// causeOff maps the kinds of off-CPU time to causes.
 var causeOff = [sched.OffKinds]Cause{sched.OffOther: SlowOther, sched.OffOwn: SlowOwn,
 	sched.OffUnseen: SlowNotSeen, sched.OffDisk: SlowDisk, sched.OffSleep: SlowSleep,
 	sched.OffFault: SlowFaults}
 
 const whoListed = 5
 
-// Finish returns what was found. h is what Replay returned.
+// Finish returns the slow steps. h is what Replay returned.
 func (b *Builder) Finish(h *profile.Header) *Slow {
 	b.judge(len(b.records))
 	b.records = nil
@@ -59,15 +59,15 @@ func (b *Builder) Finish(h *profile.Header) *Slow {
 	return &s
 }
 
-// unclaim takes imbalance out of sums of a run whose scheduling was not recorded.
+// unclaim removes imbalance from the sums of a run whose scheduling was not recorded.
 func (t *slowTotals) unclaim() {
 	im := t.causes.of(SlowImbalance)
 	*t.causes.of(SlowUnexplained) += *im
 	*im = 0
 }
 
-// doubts says what of a step is not known. Where scheduling was not seen, that a thread was late on its CPU
-// cannot be claimed.
+// doubts lists what is unknown about a step. Without scheduling events it cannot be claimed that a thread was
+// late although it had its CPU.
 func (b *slowState) doubts(f *foundStep, losses []trace.Loss) []string {
 	out := []string{}
 	unclaim := func(text string) {
@@ -132,7 +132,7 @@ func (b *slowState) listed(f *foundStep, doubts []string) Step {
 	return s
 }
 
-// causeOfPart names what a part of an operator's time is.
+// causeOfPart returns the cause that a part of an operator's time belongs to.
 func causeOfPart(p int, schedule bool) Cause {
 	switch {
 	case p >= partOff && p < partOff+sched.OffKinds:
@@ -143,7 +143,7 @@ func causeOfPart(p int, schedule bool) Cause {
 	return SlowUnexplained
 }
 
-// parts lists causes, the longest first, with who is behind them.
+// parts lists causes, the longest first, with who caused them.
 func (b *slowState) parts(causes *causeSums, excess int64, shares []whoShare) []Part {
 	out := []Part{}
 	for i, ns := range causes {
@@ -164,7 +164,7 @@ func (b *slowState) parts(causes *causeSums, excess int64, shares []whoShare) []
 	return out
 }
 
-// whoParts cuts a part by who is behind it. They add up to ns: what is not listed stands last, without a
+// whoParts splits a part by who caused it. The entries add up to ns: what is not listed comes last, without a
 // name.
 func (b *slowState) whoParts(kind uint8, ns int64, shares []whoShare) []Who {
 	var out []Who

@@ -12,7 +12,7 @@ import (
 
 const (
 	maxSlowSteps = 1 << 15 // steps kept
-	maxFound     = 1 << 12 // slow ones kept; of further ones the sums
+	maxFound     = 1 << 12 // slow steps kept; of further ones only the sums
 )
 
 // The causes in a fixed order, for sums.
@@ -24,7 +24,7 @@ type causeSums [len(slowCauses)]int64
 
 func (s *causeSums) of(c Cause) *int64 { return &s[slices.Index(slowCauses[:], c)] }
 
-// foundStep is a slow step with what its excess went to. causes add up to excess.
+// foundStep is a slow step with the causes of its excess. causes add up to excess.
 type foundStep struct {
 	stepRecord
 	baseline, excess    int64
@@ -34,7 +34,7 @@ type foundStep struct {
 	shares              []whoShare
 }
 
-// whoShare is what one of those that took a CPU cost beyond what it cost the neighbours.
+// whoShare is what one that took a CPU cost a step beyond what it cost the neighbours.
 type whoShare struct {
 	who  int32
 	kind uint8
@@ -48,7 +48,7 @@ type slowTotals struct {
 	found  []foundStep
 	causes causeSums
 	who    map[whoKindKey]*whoTotal
-	next   float64 // the largest share of those that are not slow
+	next   float64 // the largest share among steps that are not slow
 	near   bool
 }
 
@@ -62,14 +62,14 @@ type whoTotal struct {
 	ran int64
 }
 
-// typicalStep is the typical one of a sample of steps: sums of those nearest to its median.
+// typicalStep is the typical step of a sample: sums over those nearest to its median.
 type typicalStep struct {
 	sampled   int
 	n         float64
 	dur       float64
 	parts     [partCount]float64
 	pos, posN float64
-	slope     float64 // ns of attention's work a position
+	slope     float64 // time of attention per position, ns
 	rebuilt   float64
 	first     float64
 	who       map[whoKindKey]float64
@@ -78,14 +78,14 @@ type typicalStep struct {
 	freshN    float64
 }
 
-// judgeSome judges the older part of what is kept, with the later one as neighbours, and drops the oldest.
+// judgeSome judges the older part of the kept steps, with the later ones as neighbours, and drops the oldest.
 func (b *slowState) judgeSome() {
 	n := len(b.records)
 	b.judge(n * 3 / 4)
 	b.records = slices.Delete(b.records, 0, n/2)
 }
 
-// judge compares the first n of the steps kept with their neighbours.
+// judge compares the first n of the kept steps with their neighbours.
 func (b *slowState) judge(n int) {
 	kinds := map[int32][]int32{}
 	for i := range b.records {
@@ -114,7 +114,7 @@ func (b *slowState) judge(n int) {
 				b.sum.Alone++
 				continue
 			case to-from > 4*slowNear && at/slowBlock == block:
-				// Among so many neighbours, those of the steps beside it are as good.
+				// With this many neighbours, those of the adjacent steps are as good.
 			case to-from > 4*slowNear:
 				block = at / slowBlock
 				step := (to - from + slowSample - 1) / slowSample
@@ -133,8 +133,7 @@ func (b *slowState) judge(n int) {
 	}
 }
 
-// window returns the steps of a list that are neighbours of one: those within some seconds, and the nearest
-// in any case.
+// window returns the neighbours of a step in a list: those within some seconds, and at least the nearest.
 func (b *slowState) window(list []int32, at int) (from, to int) {
 	t := b.records[list[at]].start
 	byTime := func(i int32, t int64) int { return cmp.Compare(b.records[i].start, t) }
@@ -144,9 +143,9 @@ func (b *slowState) window(list []int32, at int) (from, to int) {
 	return max(0, min(from, at-slowNear)), min(len(list), max(to, at+slowNear+1))
 }
 
-// typical finds what is typical of a sample: the mean of the quarter of it that lies around the median of the
-// durations, made comparable by what attention grows with the position. Means of one set of steps add up,
-// medians of parts do not.
+// typical finds what is typical of a sample: the mean over the quarter of it around the median of the
+// durations, corrected for how attention grows with the position. Means over one set of steps add up; medians
+// of parts do not.
 func (b *slowState) typical(sample []int32) typicalStep {
 	t := typicalStep{sampled: len(sample), who: map[whoKindKey]float64{}}
 	t.slope = b.slope(sample)
@@ -192,7 +191,7 @@ func (b *slowState) typical(sample []int32) typicalStep {
 	return t
 }
 
-// slope fits attention's work to the position by least squares; 0 where it does not follow it.
+// slope fits the time of attention to the position by least squares; 0 where it does not depend on it.
 func (b *slowState) slope(sample []int32) float64 {
 	var line num.Line
 	n := 0
@@ -248,7 +247,7 @@ func (b *slowState) compare(r *stepRecord, ref *typicalStep) {
 	b.doneBy.add(f)
 }
 
-// explain sets what a step's excess went to. What no cause claims is unexplained, so that all adds up.
+// explain sets the causes of a step's excess. What no cause claims is unexplained, so the parts add up.
 func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 	beyond := func(p int) float64 { return float64(f.parts[p]) - ref.parts[p] }
 	set := func(c Cause, ns float64) { *f.causes.of(c) += int64(math.Round(ns)) }
@@ -263,7 +262,7 @@ func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 	set(SlowBackend, beyond(partBackend))
 	set(SlowCopies, beyond(partCopies))
 	if ref.posN > 0 && f.pos >= 0 {
-		// No more than attention did take beyond.
+		// At most the extra time that attention took.
 		grown, took := ref.slope*(float64(f.pos)-ref.pos), beyond(partAttn)
 		switch {
 		case grown > 0 && took > 0:
@@ -272,7 +271,7 @@ func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 			set(SlowKV, max(grown, took))
 		}
 	}
-	// A new graph costs time before it runs; if the neighbours had new ones too, that is no difference.
+	// A new graph costs time before it runs. If the neighbours had new ones too, that is not a difference.
 	if f.rebuilt && ref.rebuilt*2 < ref.n && beyond(partOutside) > 0 {
 		set(SlowRebuilt, beyond(partOutside))
 	}
@@ -287,7 +286,7 @@ func (b *slowState) explain(f *foundStep, ref *typicalStep) {
 	f.shares = whoShares(f.who, ref.who)
 }
 
-// whoShares compares who cost what with what they cost the neighbours.
+// whoShares compares what each culprit cost with what it cost the neighbours.
 func whoShares(own []whoCost, ref map[whoKindKey]float64) []whoShare {
 	out := make([]whoShare, 0, len(own)+len(ref))
 	seen := map[whoKindKey]bool{}
@@ -307,7 +306,7 @@ func whoShares(own []whoCost, ref map[whoKindKey]float64) []whoShare {
 	return out
 }
 
-// add keeps a slow step. Where there are too many, those that lost least go into the sums.
+// add keeps a slow step. If there are too many, those with the smallest excess go into the sums.
 func (t *slowTotals) add(f foundStep) {
 	t.found = append(t.found, f)
 	if len(t.found) < 2*maxFound {

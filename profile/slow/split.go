@@ -12,38 +12,38 @@ import (
 	"slices"
 )
 
-// splitter cuts one step's time into parts.
+// splitter splits one step's time into parts.
 type splitter struct {
 	b      *slowState
 	r      *stepRecord
 	main   *sched.TrackedThread
 	graphs []*profile.Graph
 	end    int64
-	at     int64 // what is before it is cut already
+	at     int64 // everything before it is split already
 	costs  []whoCost
-	comp   []whoCost // of the thread that an operator waited for
-	others []whoCost // of others, while that one had its CPU
+	comp   []whoCost // of the thread that the operator waited for
+	others []whoCost // of other threads, while that one had its CPU
 	offs   []teamOff
 	edges  []offEdge
 	active []int
 	held   []int
-	copies []profile.Span // calls of the step's thread that copy, those that wait for a device
+	copies []profile.Span // calls of the step's thread: those that copy, those that wait for a device
 	waits  []profile.Span
 	spans  []sched.OffSpan
 	held2  []sched.OffSpan
 }
 
-// op cuts an operator's time.
+// op splits an operator's time.
 //
-// Had its threads kept their CPUs, it would have ended with the last arrival less that thread's time off at
-// the latest: that is what it certainly lost. But operators have barriers inside (a product first packs its
-// other factor), where threads that have their CPU spin until one comes that has none. So where an operator
-// took longer than it does while all have their CPUs, time in which any of its threads had none counts too,
-// as far as that explains it. Had the rest been spread evenly, it would have ended after the mean of the
-// threads' busy times: that is work, what is left is waiting.
+// If its threads had kept their CPUs, it would have ended at the latest at the last arrival minus that
+// thread's off-CPU time: that much is certainly lost. But operators have barriers inside (a matmul first
+// packs its other factor), where threads with a CPU spin until one without a CPU arrives. So if an operator
+// took longer than it does while all have their CPUs, the off-CPU time of any of its threads counts too, as
+// far as it explains the difference. If the rest had been spread evenly, the operator would have ended after
+// the mean of its threads' busy times: that is work, and the remainder is waiting.
 func (x *splitter) op(o *profile.Op, nth int32) {
 	from, to := max(o.Start, x.at), min(o.Start+o.Dur, x.end)
-	if to <= from { // it ran beside another one
+	if to <= from { // it ran in parallel to another one
 		return
 	}
 	x.gap(from)
@@ -92,20 +92,20 @@ func (x *splitter) op(o *profile.Op, nth int32) {
 	x.keep(o, d, u, net, l.beside == 0 && l.own == 0, &before)
 }
 
-// opLosses is what threads of an operator were off their CPUs for before they arrived.
+// opLosses is the off-CPU time of an operator's threads before they arrived.
 type opLosses struct {
 	crit    int   // the thread that arrived last; -1: none
 	last    int64 // its arrival
-	without int64 // the last arrival had all kept their CPUs
-	own     int64 // time off of the last one
-	beside  int64 // time in which others were off, and it was not
-	spun    int64 // sum over threads: time on their CPUs in that
+	without int64 // the last arrival if all had kept their CPUs
+	own     int64 // off-CPU time of the last one
+	beside  int64 // time in which others were off-CPU, and it was not
+	spun    int64 // sum over threads: time on their CPUs during beside
 	faults  int64 // sum over threads: time on their CPUs in page faults
 	known   bool  // no event is missing
 }
 
-// losses looks at an operator's threads. x.comp gets what took the last one's CPU, x.others what took the
-// others' meanwhile.
+// losses examines an operator's threads. x.comp gets what took the last one's CPU, x.others what took the
+// CPUs of the others meanwhile.
 func (x *splitter) losses(o *profile.Op, from int64) opLosses {
 	l := opLosses{crit: -1, known: true}
 	x.comp, x.others, x.offs = x.comp[:0], x.others[:0], x.offs[:0]
@@ -142,7 +142,7 @@ func (x *splitter) losses(o *profile.Op, from int64) opLosses {
 	return l
 }
 
-// sweep goes through the times at which a thread left or got its CPU.
+// sweep walks through the times at which a thread left or got its CPU.
 func (x *splitter) sweep(o *profile.Op, l *opLosses) {
 	x.edges = x.edges[:0]
 	for i := range x.offs {
@@ -167,9 +167,9 @@ func (x *splitter) sweep(o *profile.Op, l *opLosses) {
 	x.active = active[:0]
 }
 
-// segment counts a time d from at on in which the same threads were off. A thread that slept until one of its
-// own process woke it waited for that one: if others had no CPU meanwhile, that is what it slept for, and
-// else it is no loss of theirs.
+// segment counts an interval of length d from at, in which the same threads were off-CPU. A thread that slept
+// until one of its own process woke it waited for that thread: if others had no CPU meanwhile, that is why it
+// slept, and otherwise the interval is no loss of theirs.
 func (x *splitter) segment(o *profile.Op, l *opLosses, active []int, at, d int64) {
 	crit := -1
 	x.held = x.held[:0]
@@ -220,14 +220,14 @@ type offEdge struct {
 	begins bool
 }
 
-// lost says who had the CPUs: first of the thread that arrived last, in parts of least, then of others, in
-// parts of extra. What others' times off cannot hold stays with the last one's.
+// lost attributes the loss to those who had the CPUs: least to those of the thread that arrived last, then
+// extra to those of others. What exceeds the off-CPU time of others stays with the last one.
 func (x *splitter) lost(o *profile.Op, d *facts.Derived, l *opLosses, least, extra int64) {
 	x.share(o, d, l, x.comp, least)
 	x.share(o, d, l, x.others, extra)
 }
 
-// share cuts off in proportion to what comp holds.
+// share splits off time in proportion to the entries of comp.
 func (x *splitter) share(o *profile.Op, d *facts.Derived, l *opLosses, comp []whoCost, off int64) {
 	var sum, cum, done int64
 	for _, c := range comp {
@@ -250,7 +250,7 @@ func (x *splitter) share(o *profile.Op, d *facts.Derived, l *opLosses, comp []wh
 }
 
 func addWho(all []whoCost, who int32, kind uint8, cost, ran int64) []whoCost {
-	if kind != sched.OffOther && kind != sched.OffOwn { // nobody took a CPU, or who did is not known
+	if kind != sched.OffOther && kind != sched.OffOwn { // no thread took a CPU, or it is unknown who did
 		who = sched.Unseen
 	}
 	for i := range all {
@@ -263,8 +263,8 @@ func addWho(all []whoCost, who int32, kind uint8, cost, ran int64) []whoCost {
 	return append(all, whoCost{who, kind, cost, ran})
 }
 
-// keep compares an operator with what it took before, and keeps those that took most beyond. clean: its
-// threads had their CPUs.
+// keep compares an operator with its usual time, and keeps those that exceeded it most. clean: its threads
+// had their CPUs.
 func (x *splitter) keep(o *profile.Op, d *facts.Derived, u *usualTime, net int64, clean bool,
 	before *slowParts) {
 	was := int64(u.ns)
@@ -286,7 +286,7 @@ func (x *splitter) keep(o *profile.Op, d *facts.Derived, u *usualTime, net int64
 	if len(r.ops) >= slowOps && r.ops[least].dur-r.ops[least].usual >= over {
 		return
 	}
-	// Of what it took beyond, the largest: what it computed is only so much longer.
+	// The largest part of the excess; of its work, only what exceeds the usual time.
 	most, ns := partWork, int64(0)
 	for i := range r.parts {
 		if i == partWork || i == partAttn || i >= partBackend {
@@ -307,7 +307,7 @@ func (x *splitter) keep(o *profile.Op, d *facts.Derived, u *usualTime, net int64
 	}
 }
 
-// gap cuts the time up to to, in which no operator ran.
+// gap splits the time up to to, in which no operator ran.
 func (x *splitter) gap(to int64) {
 	for x.at < to {
 		part, until := x.where(to)
@@ -328,7 +328,7 @@ func (x *splitter) gap(to int64) {
 	}
 }
 
-// where says in what part of the step x.at lies, and until when, to at most.
+// where returns which part of the step x.at lies in, and until when, at most to.
 func (x *splitter) where(to int64) (part int, until int64) {
 	until = to
 	before, behind := false, false
@@ -356,7 +356,7 @@ func (x *splitter) where(to int64) (part int, until int64) {
 	return partOutside, until
 }
 
-// whos returns what took the threads' CPUs, the dearest first, those beyond a number summed up.
+// whos returns what took the threads' CPUs, the most expensive first; those beyond a limit are summed up.
 func (x *splitter) whos() []whoCost {
 	slices.SortStableFunc(x.costs, func(a, b whoCost) int { return cmp.Compare(b.cost, a.cost) })
 	if len(x.costs) <= slowNames {

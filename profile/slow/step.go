@@ -14,18 +14,18 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// A step's time, cut into parts that add up to it exactly.
+// A step's time, split into parts that add up to it exactly.
 const (
 	partWork    = iota // operators: the threads' mean busy time, without attention's
-	partAttn           // the same of attention's operators
+	partAttn           // the same for attention operators
 	partWait           // until the last thread arrived, beyond the mean
-	partLate           // the same where scheduling events are missing: why it was late is not known
-	partOff            // a thread had no CPU, or slept: offKinds parts
+	partLate           // the same where scheduling events are missing: the reason is unknown
+	partOff            // a thread had no CPU, or slept: sched.OffKinds parts
 	partProbe   = partOff + sched.OffKinds
 	partBackend = partProbe + 1   // graphs whose operators are not seen
 	partCopies  = partBackend + 1 // between a step's graphs
-	partGraph   = partCopies + 1  // in a graph, outside its operators
-	partOutside = partGraph + 1   // in no graph
+	partGraph   = partCopies + 1  // inside a graph, outside its operators
+	partOutside = partGraph + 1   // outside any graph
 	partCount   = partOutside + 1
 )
 
@@ -34,19 +34,19 @@ type slowParts [partCount]int64
 // stepRecord is what is kept of a step.
 type stepRecord struct {
 	id, start, dur int64
-	pos            int64 // behind its last token; -1: not known
-	tokens         int64 // -1: not known
+	pos            int64 // after its last token; -1: unknown
+	tokens         int64 // -1: unknown
 	parts          slowParts
 	who            []whoCost
 	experts        []expertUse
-	fresh          int64 // experts that the step before did not use; -1: not known
+	fresh          int64 // experts that the previous step did not use; -1: unknown
 	ops            []slowOpCost
 	phase          profile.Phase
 	pid            int32
-	kind           int32 // of what other steps are like it
+	kind           int32 // the kind of steps it is compared with
 	moved          int32
 	rebuilt        bool
-	first          bool // a graph ran that was not seen before
+	first          bool // a graph ran that had not been seen before
 	hasOps         bool
 	doubt          bool // scheduling events are missing in it
 	untraced       string
@@ -54,7 +54,7 @@ type stepRecord struct {
 	cpus           sched.CpuSet
 }
 
-// whoCost is what one of those that took a CPU cost a step.
+// whoCost is what one that took a CPU cost a step.
 type whoCost struct {
 	who       int32
 	kind      uint8
@@ -68,7 +68,7 @@ type slowOpCost struct {
 	part       int8
 }
 
-// kindKey is what steps that are compared have in common.
+// kindKey is what comparable steps have in common.
 type kindKey struct {
 	pid             int32
 	ctx             uint64
@@ -87,8 +87,8 @@ type slowState struct {
 	track    sched.Tracker
 	book     *facts.Book
 	open     steps.Collector
-	firsts   map[*profile.Graph]bool // of steps under way: their shapes ran first in them
-	newest   int64                   // highest number of a shape that ran
+	firsts   map[*profile.Graph]bool // of steps in progress: graphs whose definition ran for the first time
+	newest   int64                   // highest number of a graph definition that ran
 	kinds    map[kindKey]int32
 	nextKind int32
 	usual    map[usualKey]*usualTime
@@ -101,8 +101,8 @@ type slowState struct {
 	cpus     cpuBook
 }
 
-// usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs:
-// it steps towards each new value by a part of itself.
+// usualTime is a running estimate of the median of an operator's time while all its threads had their CPUs.
+// It moves towards each new value by a fraction of itself.
 type usualTime struct{ ns, by float64 }
 
 type usualKey struct {
@@ -129,7 +129,7 @@ func (u *usualTime) add(ns int64) {
 	u.by = max(u.by*0.9, u.ns/64, 1)
 }
 
-// usualOf returns what an operator of a kind of steps usually takes.
+// usualOf returns an operator's usual time in steps of a kind.
 func (b *slowState) usualOf(kind, node, nth int32) *usualTime {
 	k := usualKey{kind, node, nth}
 	u := b.usual[k]
@@ -196,7 +196,7 @@ func (b *slowState) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Thread takes which CPUs a thread may use.
+// Thread takes the set of CPUs that a thread may use.
 func (b *Builder) Thread(t *trace.Thread) error {
 	b.track.Seats.Thread(t)
 	return nil
@@ -208,7 +208,7 @@ func (b *slowState) Sched(s *trace.Sched) error {
 	return nil
 }
 
-// Step takes one step, whose operators came before.
+// Step takes one step, after its operators.
 func (b *slowState) Step(s *profile.Step) error {
 	b.track.Process(s.PID)
 	ops, graphs, cut := b.open.Take(s)
@@ -258,7 +258,7 @@ func (b *slowState) Step(s *profile.Step) error {
 	return nil
 }
 
-// after tidies up behind a step.
+// after drops the state of a finished step.
 func (b *slowState) after(s *profile.Step) {
 	before := b.open.Oldest(s.PID, s.Start)
 	b.track.Forget(s.PID, before)
@@ -283,7 +283,7 @@ func (b *slowState) kind(s *profile.Step, ops []*profile.Op) int32 {
 	return i
 }
 
-// split cuts a step's time.
+// split splits a step's time into parts.
 func (b *slowState) split(r *stepRecord, s *profile.Step, ops []*profile.Op, graphs []*profile.Graph) {
 	x := &splitter{b: b, r: r, main: b.track.Threads[s.TID], graphs: graphs, end: s.Start + s.Dur,
 		at: s.Start}

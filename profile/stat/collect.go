@@ -21,23 +21,23 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// statState is what a Builder knows so far.
+// statState is the state of a Builder.
 type statState struct {
 	profile.BaseSink
 	opts     Options
 	by       []facts.By // the groupings
-	counters int        // of the run; known at the end
+	counters int        // of the run; set at the end
 	book     *facts.Book
-	// by Derived.ID, for the group that asked last: an operator of one shape is mostly in one phase
+	// by Derived.ID, for the last group: an operator of one graph definition is mostly in one phase
 	factRows []factRow
 	wanted   map[profile.Phase]bool // nil: all
 	whole    map[facts.PhaseKey]*Group
 	part     map[facts.PhaseKey]*Group
 	outside  Group
 	open     steps.Collector
-	awaited  map[*profile.Step]awaited // whose results are not there yet
+	awaited  map[*profile.Step]awaited // steps whose results are not there yet
 	procs    map[int32]*procStat
-	proc0    *procStat // of process pid0, the last asked for
+	proc0    *procStat // of process pid0, the last one looked up
 	pid0     int32
 	requests requests.Collector
 	sched    sched.Follower
@@ -51,12 +51,12 @@ type statState struct {
 
 	first, last int64
 	steps, ops  int64
-	threadHits  int64            // operators, counted once for each thread
+	threadHits  int64            // operators, counted once per thread
 	followed    int64            // of these, seen by one hit
 	why         map[string]int64 // steps without operators, by reason
 	threadTime  int64
 	offCPU      bool
-	filtered    bool // some operators were not asked for
+	filtered    bool // some operators were filtered
 }
 
 type procStat struct {
@@ -65,11 +65,11 @@ type procStat struct {
 	library string // that computed its first graph on a CPU
 }
 
-// Group sums up the steps of one phase that were seen wholly, or of those that were not.
+// Group sums up the complete steps of one phase, or the incomplete ones.
 type Group struct {
-	Number                   int     // in the order they came
+	Number                   int     // in order of appearance
 	stepSum                          // by the durations of their calls
-	ends                     *endSum // by when their results were there; nil: no step handed anything over
+	ends                     *endSum // by their end-to-end time; nil: no step handed anything over
 	Traced, TracedDur, Probe int64   // steps whose operators were recorded
 	Ops, OpsDur, Covered     int64
 	Busy, Wait, Off          int64
@@ -79,15 +79,15 @@ type Group struct {
 	mmBytes, mmDur           int64
 	rows                     []map[string]*summary.RowSum // by grouping
 	Threads                  map[int32]*threadSum
-	team                     []teamMember // of the operator before
+	team                     []teamMember // of the previous operator
 	dropped                  int64
 	experts                  experts.Sums
 	Spans                    []profile.Span // of the step being folded
 	backends                 map[string]*backendSum
-	Elsewhere                int64 // covered by graphs of backends and no operator
+	Elsewhere                int64 // covered by graphs of backends and by no operator
 }
 
-// factRow is what the operators of one Derived and op have in common in a group.
+// factRow is what the operators of one Derived and op share in a group.
 type factRow struct {
 	of   *facts.Derived
 	in   *Group
@@ -174,8 +174,8 @@ func (b *statState) Op(o *profile.Op) error {
 	return nil
 }
 
-// early takes operators of a step whose end is not known yet, as too many wait for theirs: they count as if
-// it were seen wholly.
+// early takes operators of a step before its end is known, because too many wait for theirs: they count as if
+// the step were complete.
 func (b *statState) early(s *profile.Step, ops []*profile.Op) {
 	b.work.Early(s, ops)
 	if b.wanted == nil || b.wanted[s.Phase] {
@@ -209,7 +209,7 @@ func (b *statState) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Thread takes which CPUs a thread may use.
+// Thread takes the set of CPUs that a thread may use.
 func (b *statState) Thread(t *trace.Thread) error {
 	b.sched.Seats.Thread(t)
 	return nil
@@ -221,7 +221,7 @@ func (b *statState) Sched(s *trace.Sched) error {
 	return nil
 }
 
-// Step takes one step, whose operators came before.
+// Step takes one step, after its operators.
 func (b *statState) Step(s *profile.Step) error {
 	if b.opts.PID != 0 && s.PID != b.opts.PID {
 		return nil
@@ -253,7 +253,7 @@ func (b *statState) Step(s *profile.Step) error {
 	if s.Untraced != "" {
 		b.untraced(s.Untraced)
 		b.stepRow(g, s)
-		return nil // of a part of its operators nothing is known
+		return nil // a part of its operators is unknown
 	}
 	g.Traced++
 	g.TracedDur += s.Dur
@@ -305,24 +305,24 @@ func (b *statState) group(in map[facts.PhaseKey]*Group, s *profile.Step) *Group 
 	return g
 }
 
-// Options choose what a Stat is made of. The zero value is everything, by weight.
+// Options select the contents of a Stat. The zero value is everything, by weight.
 type Options struct {
 	By     facts.By        // "": ByWeight
 	Phases []profile.Phase // none: all
 	PID    int32           // 0: all processes
 	// Further groupings, each with a Stat of its own ([Builder.FinishEach]).
 	Further []facts.By
-	Top     int // rows a phase; the others are summed up in Phase.Rest. 0: all
-	// Peaks returns what the recording's machine can do, once all was read; nil: not measured.
+	Top     int // rows per phase; the others are summed up in Phase.Rest. 0: all
+	// Peaks returns the machine's peaks, once all has been read; nil: not measured.
 	Peaks func(*profile.Header) *roof.Peaks
-	// Pool takes the operators back that the statistics need no more, for [profile.ReplayReusing]; nil:
-	// others need them too.
+	// Pool takes back the operators that the statistics no longer need, for [profile.ReplayReusing]; nil:
+	// other sinks need them too.
 	Pool *profile.OpPool
 	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
-// Builder computes a Stat while a run is replayed into it. Its memory grows with the
-// number of rows, threads and live sequences, not with the length of the run.
+// Builder computes a Stat while a run is replayed into it. Its memory grows with the number of rows, threads
+// and live sequences, not with the run's length.
 type Builder struct{ statState }
 
 // New returns an empty builder.

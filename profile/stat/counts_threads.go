@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// maxThreadCounts bounds the numbers of threads that are told apart, over all phases and models.
+// maxThreadCounts bounds the distinct numbers of threads, over all phases and models.
 const maxThreadCounts = 256
 
 // teamCounts sums up steps by the number of threads that computed them.
@@ -30,7 +30,7 @@ type threadsSum struct {
 	noTokens           bool
 }
 
-// step adds a step that was wholly seen.
+// step adds a complete step.
 func (t *teamCounts) step(b *statState, s *profile.Step, ops []*profile.Op) {
 	counted, threads := false, 0
 	for _, o := range ops {
@@ -66,14 +66,14 @@ func (t *teamCounts) step(b *statState, s *profile.Step, ops []*profile.Op) {
 	}
 }
 
-// took counts the tokens of a step and the time until its results were there.
+// took adds the tokens of a step and its end-to-end time.
 func (e *threadsSum) took(s *profile.Step, dur int64) {
 	e.dur += dur
 	e.tokens += int64(max(0, s.NTokens))
 	e.noTokens = e.noTokens || s.NTokens <= 0
 }
 
-// finish lists them by phase, model and threads. Nothing where no counter tells anything beside another.
+// finish lists them by phase, model and threads. It returns nothing where no pair of counters gives a ratio.
 func (t *teamCounts) finish(b *statState, s *summary.Stat) []summary.ByThreads {
 	type key struct {
 		facts.ModelKey

@@ -18,11 +18,12 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Finish computes the statistics by Options.By. Header is what Replay returned; the builder takes no more.
+// Finish computes the statistics by Options.By. h is what Replay returned; the builder must not be used
+// afterwards.
 func (b *Builder) Finish(h *profile.Header) *summary.Stat { return b.FinishEach(h)[0] }
 
 // FinishEach computes the statistics of each grouping: by Options.By, then by Options.Further. They share
-// what is the same of all.
+// what is common to all.
 func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
 	s, groups := b.finish(h)
 	out := make([]*summary.Stat, len(b.by))
@@ -57,7 +58,7 @@ func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
 	return out
 }
 
-// finished are the groups whose rows stand in a Stat, in its order.
+// finished are the groups whose rows are in a Stat, in its order.
 type finished struct{ phases, remote []*Group }
 
 // finish computes what does not depend on the grouping.
@@ -116,7 +117,7 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 	return s, groups
 }
 
-// byModel joins groups whose models turned out to be one.
+// byModel merges groups whose models turned out to be one.
 func (b *Builder) byModel(groups map[facts.PhaseKey]*Group) map[facts.ModelKey]*Group {
 	out := map[facts.ModelKey]*Group{}
 	keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
@@ -195,8 +196,8 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 	}
 }
 
-// probeShare estimates the part of the threads' time in operators that their probes took: each
-// operator and thread hits a begin and an end, at the cost measured when the recording started.
+// probeShare estimates the fraction of the threads' time in operators that their probes took: each operator
+// and thread hits a begin and an end, at the cost measured when the recording started.
 func (b *Builder) probeShare(h *profile.Header) *float64 {
 	if b.threadTime <= 0 || len(h.Meta.ProbeCost) == 0 {
 		return nil
@@ -249,7 +250,7 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 		if g.Unsorted == 0 {
 			ps.MatMul, ps.Attn = num.Share(g.Matmul, g.TracedDur), num.Share(g.Attn, g.TracedDur)
 		}
-		if !b.filtered { // else what is missing is no time outside operators
+		if !b.filtered { // otherwise the missing time is not time outside operators
 			ps.Gap = &gap
 			if g.Unsorted == 0 {
 				ps.Other = num.Share(g.OpsDur-g.Probe-g.Matmul-g.Attn, g.TracedDur)
@@ -268,7 +269,7 @@ func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	return ps
 }
 
-// rows returns a group's rows of a grouping in the order they are read: by time; layers and steps by number.
+// rows returns a group's rows of a grouping in display order: by time; layers and steps by number.
 func (b *Builder) rows(g *Group, at int) (rows []summary.Row, rest *summary.Row, left int) {
 	by := b.by[at]
 	all := slices.Collect(maps.Values(g.rowsBy(at)))
@@ -359,7 +360,7 @@ func dropShortest(rows map[string]*summary.RowSum, keep int) int64 {
 	return int64(max(0, len(keys)-keep))
 }
 
-// addThreads adds a phase's threads to the whole run's.
+// addThreads adds a phase's threads to those of the whole run.
 func (b *Builder) addThreads(s *summary.Stat, h *profile.Header, g *Group) {
 	for tid, t := range g.Threads {
 		at := slices.IndexFunc(s.Threads, func(e summary.Thread) bool {
@@ -401,8 +402,8 @@ func (b *Builder) finishThreads(s *summary.Stat) {
 		t := &s.Threads[i]
 		t.Idle = max(0, t.Steps-t.Busy-t.Wait-t.OffCPU)
 		t.Util = num.Share(t.Busy, t.Steps)
-		// Threads can come and go with each graph, so busy is compared as a share of the steps
-		// that a thread took part in.
+		// Threads can come and go with each graph, so busy is compared as a fraction of the steps that a
+		// thread took part in.
 		if m := teams[t.PID]; m.busy > 0 && t.Util != nil {
 			v := *t.Util*float64(m.steps)/float64(m.busy) - 1
 			t.Imbalance = &v

@@ -28,7 +28,7 @@ func (b *statState) fold(g *Group, s *profile.Step, ops []*profile.Op) {
 	g.Covers(s)
 }
 
-// Took adds what an operator took of a step's time and of its threads'.
+// Took adds an operator's share of a step's time and of its threads'.
 func (g *Group) Took(s *profile.Step, o *profile.Op) {
 	g.cover(max(o.Start, s.Start), o.Start+o.Dur)
 	for i := range o.Threads {
@@ -55,8 +55,8 @@ func (g *Group) Covers(s *profile.Step) {
 	}
 }
 
-// thread returns the sums of a thread, which is number i of its team: a team's threads mostly come in
-// one order.
+// thread returns the sums of a thread, which is number i of its team: a team's threads mostly come in the
+// same order.
 func (g *Group) thread(i int, tid, pid int32) *threadSum {
 	if i < len(g.team) && g.team[i].tid == tid {
 		return g.team[i].sum
@@ -75,7 +75,7 @@ func (g *Group) thread(i int, tid, pid int32) *threadSum {
 	return e
 }
 
-// FoldGraphs adds the graphs of a step of which no operator was seen, as other backends than the CPU run
+// FoldGraphs adds the graphs of a step of which no operator was seen, because backends other than the CPU run
 // them. The step's operators, folded before, left their spans. One graph can run within another (a backend
 // made of backends): no time counts twice.
 func (g *Group) FoldGraphs(graphs []*profile.Graph) {
@@ -105,8 +105,8 @@ func (g *Group) FoldGraphs(graphs []*profile.Graph) {
 	}
 }
 
-// cover adds from..to to the spans of a step in which an operator ran. Operators come in the
-// order of their ends, so what overlaps lies at the end of the list.
+// cover adds from..to to the spans of a step in which an operator ran. Operators come in order of their ends,
+// so overlapping spans are at the end of the list.
 func (g *Group) cover(from, to int64) {
 	for n := len(g.Spans); n > 0; n-- {
 		last := g.Spans[n-1]
@@ -167,7 +167,7 @@ func (g *Group) op(b *statState, o *profile.Op, step int64) {
 	}
 }
 
-// facts returns what is the same of all operators with d and op.
+// facts returns what all operators with d and op have in common.
 func (g *Group) facts(b *statState, d *facts.Derived, op string) *factRow {
 	if d.ID >= len(b.factRows) {
 		b.factRows = append(b.factRows, make([]factRow, d.ID+1-len(b.factRows))...)
@@ -204,7 +204,7 @@ func (g *Group) row(by int, key string) *summary.RowSum {
 	return r
 }
 
-// rowsBy are the rows of a grouping.
+// rowsBy returns the rows of a grouping.
 func (g *Group) rowsBy(by int) map[string]*summary.RowSum {
 	for len(g.rows) <= by {
 		g.rows = append(g.rows, map[string]*summary.RowSum{})

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// remoteKey tells what is summed up together.
+// remoteKey identifies what is summed up together.
 type remoteKey struct {
 	phase          profile.Phase
 	client, server int32
@@ -24,24 +24,24 @@ type remoteSum struct {
 	waited, whole, answered, ofWhole int64
 	ops                              Group
 	last                             *profile.Step // the latest step
-	until, stepDur, stepsDone        int64         // of last: when all was there
+	until, stepDur, stepsDone        int64         // of last: when all results were there
 	tokens                           int64
 	noTokens                         bool
 }
 
-// remoteSums collects what RemoteStat is made of.
+// remoteSums collects the data of [summary.Remote].
 type remoteSums struct {
 	sums   map[remoteKey]*remoteSum
 	handed map[remoteKey]int64 // graphs that were handed over and not linked; no phase, server 0
 	copies map[remoteKey]*remoteCopies
 }
 
-// remoteCopies are the bytes that steps copied to a backend and from it; server 0.
+// remoteCopies counts the bytes that steps copied to a backend and from it; server 0.
 type remoteCopies struct {
 	step, steps     int64
 	to, from        int64
 	toAny, fromAny  bool
-	toHole, fromHol bool // of some the bytes are not known
+	toHole, fromHol bool // the bytes of some copies are unknown
 }
 
 func (m *remoteSums) sum(k remoteKey) *remoteSum {
@@ -59,7 +59,7 @@ func (m *remoteSums) sum(k remoteKey) *remoteSum {
 	return s
 }
 
-// keyFor is where a graph that was computed for another process belongs.
+// keyFor returns the key of a graph that was computed for another process.
 func keyFor(client, server *profile.Graph) remoteKey {
 	k := remoteKey{client: client.PID, server: server.PID, backend: client.Backend}
 	if server.CallerStep != nil {
@@ -119,7 +119,7 @@ func (b *statState) Remote(r *profile.Remote) error {
 	return nil
 }
 
-// stepOver adds the time of the latest step.
+// stepOver adds the end-to-end time of the latest step.
 func (s *remoteSum) stepOver() {
 	if s.last == nil || s.until == 0 {
 		return
@@ -134,7 +134,7 @@ func (s *remoteSum) stepOver() {
 	s.last = nil
 }
 
-// unlinked counts graphs that were handed over and of which no server is known.
+// unlinked counts graphs that were handed over to an unknown server.
 func (m *remoteSums) unlinked(g *profile.Graph, n int64) {
 	if !g.HandedOver() {
 		return
@@ -185,7 +185,7 @@ func (b *statState) remoteCopied(c *profile.Copy) {
 }
 
 // finishRemote computes the statistics of what was handed over, most computed first, with the groups that
-// have their rows.
+// hold their rows.
 func (b *Builder) finishRemote(s *summary.Stat) (out []summary.Remote, groups []*Group) {
 	type computed struct {
 		summary.Remote

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stepSum adds up steps with one duration of each.
+// stepSum sums up steps, with one duration each.
 type stepSum struct {
 	Steps, tokens, seqTokens, dur int64
 	noTokens, NoPerToken          bool
@@ -22,10 +22,10 @@ type stepSum struct {
 	stepMaxInstead                []sched.Culprit
 }
 
-// endSum adds up steps by the time until their results were there, where some handed graphs over.
+// endSum sums up steps by their end-to-end time, where some handed graphs over.
 type endSum struct {
 	stepSum
-	async, unseen int64 // steps that handed graphs over; of these, whose results nobody was seen to wait for
+	async, unseen int64 // steps that handed graphs over; those whose results no thread was seen to wait for
 }
 
 // add counts a step. instead is who ran in place of its threads.
@@ -68,7 +68,7 @@ func (g *stepSum) merge(o *stepSum) {
 	}
 }
 
-// rates returns tokens a second, the time a token and its 95th percentile; nil: not known.
+// rates returns tokens per second, the time per token and its 95th percentile; nil: unknown.
 func (g *stepSum) rates() (tps, per, p95 *float64) {
 	if !g.noTokens {
 		tps = num.Ratio(float64(g.tokens), time.Duration(g.dur).Seconds())
@@ -83,7 +83,7 @@ func (g *stepSum) rates() (tps, per, p95 *float64) {
 	return tps, per, p95
 }
 
-// Step counts a step, without its operators. What it handed over is told later.
+// Step counts a step, without its operators. What it handed over is added later.
 func (g *Group) Step(s *profile.Step, instead []sched.Culprit) {
 	if s.HandedOver && g.ends == nil {
 		g.ends = endsOf(&g.stepSum)
@@ -97,7 +97,7 @@ func (g *Group) Step(s *profile.Step, instead []sched.Culprit) {
 	}
 }
 
-// Result takes that a step's results are there, or that it was not seen when.
+// Result counts a step once its results are there, or it is known that this was not seen.
 func (g *Group) Result(s *profile.Step, instead []sched.Culprit) {
 	if e, ok := s.WithResults(); ok {
 		g.ends.add(e, instead)
@@ -106,7 +106,7 @@ func (g *Group) Result(s *profile.Step, instead []sched.Culprit) {
 	}
 }
 
-// endsOf begins with steps that handed nothing over: their results were there as their calls returned.
+// endsOf starts with steps that handed nothing over: their results were there when their calls returned.
 func endsOf(calls *stepSum) *endSum {
 	e := &endSum{stepSum: *calls}
 	e.perToken.Counts = slices.Clone(calls.perToken.Counts)
@@ -137,7 +137,7 @@ type awaited struct {
 	team    *threadsSum // nil: it was not counted
 }
 
-// await keeps where a step that handed graphs over belongs.
+// await keeps the group of a step that handed graphs over.
 func (b *statState) await(s *profile.Step, g *Group, instead []sched.Culprit) {
 	if !s.HandedOver {
 		return
@@ -165,7 +165,7 @@ func (b *statState) Result(s *profile.Step) error {
 	return nil
 }
 
-// fillSteps sets what a phase's steps took: the time until their results were there comes first.
+// fillSteps sets the times of a phase's steps: their end-to-end times take precedence.
 func fillSteps(ps *summary.Phase, g *Group) {
 	ps.Steps, ps.Dur = g.stepSum.Steps, g.dur
 	if !g.noTokens {

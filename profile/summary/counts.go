@@ -10,24 +10,24 @@ import (
 
 // Counter is a counter of the run: a column of every row's Counts.
 type Counter struct {
-	Name string `json:"name"` // as perf has it
-	// what it stands for whatever its name: cycles, instructions, ...; empty: not known
+	Name string `json:"name"` // perf's name for it
+	// what it measures, independent of its name: cycles, instructions, ...; empty: unknown
 	Role   string `json:"role"`
-	PMU    string `json:"pmu"`    // empty: the kernel counts it for each thread
+	PMU    string `json:"pmu"`    // empty: the kernel counts it per thread
 	Unit   string `json:"unit"`   // empty: a number
-	User   bool   `json:"user"`   // of user space only
+	User   bool   `json:"user"`   // user space only
 	Scaled bool   `json:"scaled"` // it shared a hardware counter: values are estimates
-	Void   string `json:"void"`   // why it has no values; empty: it has
-	Slots  int    `json:"slots"`  // of a counter of slots for instructions: how many a cycle has; 0: not told
+	Void   string `json:"void"`   // why it has no values; empty: it has values
+	Slots  int    `json:"slots"`  // of an instruction slot counter: slots per cycle; 0: unknown
 }
 
 // Count is what one counter counted over a row's operators.
 type Count struct {
-	Sum   *int64 `json:"sum"`   // nil: of no operator known
-	Calls int64  `json:"calls"` // operators that it is the sum of: those of which it is known on all threads
+	Sum   *int64 `json:"sum"`   // nil: unknown for all operators
+	Calls int64  `json:"calls"` // operators in the sum: those for which it is known on all threads
 }
 
-// countSum is a StatCount under way.
+// countSum is a [Count] while it is summed up.
 type countSum struct {
 	sum, calls int64
 }
@@ -55,7 +55,7 @@ func (r *RowSum) MergeCounts(o *RowSum) {
 	}
 }
 
-// StatCounts completes a row's counters; nil where the run has none.
+// StatCounts returns a row's counters; nil where the run has none.
 func (r *RowSum) StatCounts(n int) []Count {
 	if n == 0 {
 		return nil
@@ -79,8 +79,8 @@ func CountersOf(cs []trace.Counter) []Counter {
 	return out
 }
 
-// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in two ways,
-// of user space and of all, it is user space's.
+// IPC returns a row's instructions per cycle; nil without both counters. Where each was counted in user space
+// and in total, the result is that of user space.
 func (s *Stat) IPC(r *Row) *float64 { return s.Ratios(r.Counts).IPC }
 
 func PairOf(cs []Counter, a, b string) (int, int) {
@@ -89,9 +89,8 @@ func PairOf(cs []Counter, a, b string) (int, int) {
 	}, a, b)
 }
 
-// CounterPair finds two counters by their roles that were counted alike and have values: of user space where
-// there are both ways.
-// -1 and -1 where there are none.
+// CounterPair finds two counters by their roles that were counted alike and have values, in user space where
+// both kinds exist. It returns -1 and -1 where there are none.
 func CounterPair(cs []trace.Counter, a, b string) (int, int) {
 	return pair(len(cs), func(i int) (string, bool, bool) {
 		return cs[i].Role, cs[i].User, cs[i].Void == ""
@@ -115,8 +114,8 @@ func pair(n int, of func(int) (role string, user, valid bool), a, b string) (int
 	return -1, -1
 }
 
-// Ratios computes what a row's counters tell beside one another. counts are those of a row of Stat. Where one
-// counter of a pair is known of fewer operators than the other, it is a mean of each.
+// Ratios computes the ratios of a row's counters. counts are those of a row of Stat. Where one counter of a
+// pair is known for fewer operators than the other, each is averaged over its own.
 func (s *Stat) Ratios(counts []Count) CountRatios {
 	var r CountRatios
 	mean := func(i int) *float64 {
@@ -133,7 +132,7 @@ func (s *Stat) Ratios(counts []Count) CountRatios {
 		}
 		return num.Ratio(*x*times, *y), s.Counters[i].Name
 	}
-	// lines from this node's memory and from others' are parts of one figure
+	// lines from this node's memory and from other nodes' are parts of one figure
 	parts := func(i int, first *float64) *float64 {
 		for j := i + 1; j < len(s.Counters); j++ {
 			if k := &s.Counters[j]; first != nil && k.Role == s.Counters[i].Role &&
@@ -173,27 +172,27 @@ func (s *Stat) Ratios(counts []Count) CountRatios {
 	return r
 }
 
-// CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see
-// [CounterPair]); nil where one of them is not known or has no values.
+// CountRatios are ratios of counters. Each is of two counters that were counted alike (see [CounterPair]);
+// nil where one of them is unknown or has no values.
 type CountRatios struct {
-	// IPC is instructions a cycle.
+	// IPC is instructions per cycle.
 	IPC *float64 `json:"ipc"`
-	// StallShare is the part of the cycles, or of the slots in which an instruction could have been issued,
-	// that were lost waiting: 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as
-	// waiting: compare it on one kind of CPU.
+	// StallShare is the fraction (0 to 1) of the cycles, or of the slots in which an instruction could have
+	// been issued, that were lost waiting. StallOf is the counter for that. CPUs differ in what they count as
+	// waiting, so compare it only between CPUs of one kind.
 	StallShare *float64 `json:"stall_share"`
 	StallOf    string   `json:"stall_of"`
-	// Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their
+	// Misses is the misses per 1000 instructions of the outermost cache that is counted. MissesOf is their
 	// counter.
 	Misses   *float64 `json:"misses_per_1000"`
 	MissesOf string   `json:"misses_of"`
 }
 
-// missRoles are roles of counters of misses, the outermost cache's first. Fills count lines that came from
-// memory, so they are past the last cache too.
+// missRoles are roles of cache miss counters, the outermost cache first. Fills count lines that came from
+// memory, so they missed the last cache too.
 var missRoles = []string{"llc-miss", "mem-fill", "l3-miss", "l3-refill", "l2-miss", "l2-refill", "l1-refill"}
 
-// stallRoles are roles of counters that say what was lost waiting, with the role of the whole; the one that
-// tells most comes first. They are those of package pmu.
+// stallRoles are roles of counters of time lost waiting, each with the role of its total; the most
+// informative comes first. The roles are those of package pmu.
 var stallRoles = [][2]string{{"stall-backend", "cycles"}, {"be-bound", "slots"}, {"stall-memory", "cycles"},
 	{"stall", "cycles"}}

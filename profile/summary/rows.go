@@ -9,14 +9,14 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 )
 
-// RowSum is a row under way.
+// RowSum is a row while it is summed up.
 type RowSum struct {
 	Row                        Row
 	Hist                       sketch.Histogram
 	started                    bool
 	Bytes, BytesDur            int64
 	Flops, FlopsDur            int64
-	Both, BothBytes            int64 // flops and bytes of operators that have both
+	Both, BothBytes            int64 // flops and bytes of operators for which both are known
 	HasBytes, HasFlop, HasBoth bool
 	AtMost                     bool
 	MaxBusy                    float64 // sum of max busy * threads
@@ -24,7 +24,7 @@ type RowSum struct {
 	counts                     []countSum
 }
 
-// Call adds one call: its time and what it was.
+// Call adds one call: its time and its properties.
 func (r *RowSum) Call(d *facts.Derived, o *profile.Op, dur, busy, wait, off int64) {
 	if !r.started {
 		r.started = true
@@ -43,7 +43,7 @@ func (r *RowSum) Call(d *facts.Derived, o *profile.Op, dur, busy, wait, off int6
 	r.Hist.Add(max(0, dur-o.Probe))
 }
 
-// Same keeps of a row's facts those that all its operators share.
+// Same keeps those properties of a row that all its operators share.
 func (r *RowSum) Same(typ, op string, block ops.Block) {
 	if r.Row.Type != typ {
 		r.Row.Type = ""
@@ -56,8 +56,7 @@ func (r *RowSum) Same(typ, op string, block ops.Block) {
 	}
 }
 
-// Add adds one call and what it moved and computed, which is of the operator as a whole and
-// not of one thread.
+// Add adds one call with its bytes and flops, which belong to the operator as a whole and not to one thread.
 func (r *RowSum) Add(d *facts.Derived, o *profile.Op, dur, busy, wait, off int64) {
 	r.Call(d, o, dur, busy, wait, off)
 	if o.Counts != nil {

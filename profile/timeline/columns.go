@@ -6,9 +6,9 @@ import (
 	"encoding/binary"
 )
 
-// Columns of numbers: what is alike stands together, so that gzip finds it. Every number is a varint,
-// negative ones folded in (zigzag). A block is: rows; the number of columns; for each its length in bytes,
-// then its numbers. The first two and the lengths are varints without folding.
+// Columns of numbers: similar numbers are adjacent, so that gzip compresses them well. Every number is a
+// varint with zigzag encoding. A block is: rows; the number of columns; for each its length in bytes, then
+// its numbers. The first two and the lengths are plain varints.
 
 // columns are the columns of one block.
 type columns struct {
@@ -21,7 +21,7 @@ func (c *columns) init(n int) { c.col = make([][]byte, n) }
 // put appends a number to column i.
 func (c *columns) put(i int, v int64) { c.col[i] = binary.AppendVarint(c.col[i], v) }
 
-// encode returns the block. The first number of column first counts from base.
+// encode returns the block. The first number of column first is relative to base.
 func (c *columns) encode(first int, base int64) []byte {
 	if first >= 0 && len(c.col[first]) > 0 {
 		v, n := binary.Varint(c.col[first])

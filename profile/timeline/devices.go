@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Copies between memories, and when the host had waited for graphs of devices, as columns beside those of
-// graphs: there are a few a step, so that they need no chunks.
+// Copies between memories and device spans, as columns beside those of graphs: there are only a few per step,
+// so they need no chunks.
 
-// Limits of what is kept of them.
+// Limits of what is kept of these.
 const (
 	maxTimeCopies  = 1 << 18
 	maxTimeDevices = 1 << 18
@@ -18,38 +18,38 @@ const (
 
 // Columns of copies, in the order in which they came.
 const (
-	copyColStart = iota // difference to the start of the one before; the first: to the run's start
-	copyColDur          // -1: not known
+	copyColStart = iota // difference to the start of the previous one; for the first, to the run's start
+	copyColDur          // -1: unknown
 	copyColThread
-	copyColStep   // number of its step; 0: in none
-	copyColSplit  // the graph of the step that comes next; -1: none
+	copyColStep   // number of its step; 0: none
+	copyColSplit  // the step's next graph; -1: none
 	copyColKind   // index in copyKinds
-	copyColTensor // Strings, as the three that follow
+	copyColTensor // Strings, as are the three that follow
 	copyColType
 	copyColFrom
 	copyColTo
-	copyColBytes // -1: not known
+	copyColBytes // -1: unknown
 	copyColFlags // 1: asynchronous
 	copyColumns
 )
 
-// copyKinds are the kinds as numbers.
+// copyKinds maps the kinds to numbers.
 var copyKinds = []string{"copy", "set", "get"}
 
-// Columns of devices' spans, in the order in which they ended.
+// Columns of device spans, in the order in which they ended.
 const (
-	deviceColGraph  = iota // number of its graph: difference to the one before
-	deviceColTail          // from the end of the call that submitted it to when it was waited for
-	deviceColWaited        // of it, how long the thread waited
-	deviceColBefore        // graphs under way before it that were not waited for by themselves
-	deviceColThread        // that waited
-	// from the graph's begin to when the device could begin, by its queue; -1: not seen
+	deviceColGraph  = iota // number of its graph: difference to the previous one
+	deviceColTail          // from the end of the submitting call to the end of the wait for it
+	deviceColWaited        // the part of it in which the thread waited
+	deviceColBefore        // earlier graphs in progress that were not waited for on their own
+	deviceColThread        // the thread that waited
+	// from the graph's begin to when the device could begin, as its queue shows; -1: not seen
 	deviceColBegin
 	deviceColBusy // how long it had work of the graph; -1: not seen
 	deviceColumns
 )
 
-// timeDevices are the columns under way.
+// timeDevices holds the columns while they are filled.
 type timeDevices struct {
 	copies, devices columns
 	start, graph    int64

@@ -12,16 +12,15 @@ import (
 	"slices"
 )
 
-// A chunk of operators is two blocks of columns: operators, then their spans on threads, those of an operator
-// together and in order of thread. Where counters were recorded a third follows: what they counted in each
-// span, a column a counter,
-// -1 where it is not known.
+// A chunk of operators is two blocks of columns: operators, then their spans on threads, grouped by operator
+// and ordered by thread. If counters were recorded, a third block follows: what they counted in each span,
+// one column per counter, -1 where unknown.
 
 const (
-	opID    = iota // difference to the one before; the first: to 0
+	opID    = iota // difference to the previous one; the first: to 0
 	opDef          // difference of the index in Timeline.Ops
 	opGraph        // difference of the graph's number; 0 is none
-	opStart        // difference to the end of the one before; the first: to the chunk's base
+	opStart        // difference to the end of the previous one; the first: to the chunk's base
 	opDur
 	opProbe // difference
 	opFlags // 1: followed, 2: incomplete
@@ -30,23 +29,22 @@ const (
 )
 
 const (
-	// difference of the index in Timeline.Threads to that of the span before plus 1, the first: to 0
+	// difference of the index in Timeline.Threads to that of the previous span plus 1, the first: to 0
 	spanThread = iota
-	spanIth    // its number in the team less its place here; unknown: -1 less its place
+	spanIth    // its index in the team minus its index here; unknown: -1 minus its index
 	spanStart  // from the operator's start
 	spanOff    // off-CPU
 	spanWait
-	// busy less what the others leave: end - start - off-CPU - wait; not 0 where the thread was not seen to
-	// arrive
+	// busy - (end - start - off-CPU - wait): not 0 where the thread was not seen to arrive
 	spanRest
-	spanCPU // difference to the one of the thread's span before
+	spanCPU // difference to that of the thread's previous span
 	spanColumns
 )
 
-// opChunk is the chunk under way.
+// opChunk is the chunk being filled.
 type opChunk struct {
 	ops, on    columns
-	counts     columns // none before a span has counts
+	counts     columns // empty until a span has counts
 	spans      int
 	id, graph  int64
 	def        int32
@@ -160,7 +158,7 @@ func (b *Builder) Op(o *profile.Op) error {
 	c.spans += len(c.team)
 	b.t.Spans += int64(len(c.team))
 	b.t.Operator++
-	// operators without threads, of a trace that is not ours
+	// operators without threads, from a foreign trace
 	if c.spans == 0 && c.ops.rows >= b.opts.ChunkSpans {
 		return b.cutOps()
 	}
@@ -170,8 +168,7 @@ func (b *Builder) Op(o *profile.Op) error {
 // maxCountColumns bounds the counters of a chunk.
 const maxCountColumns = 64
 
-// count adds the counters of the span that was added last. Those before it are filled up where it is the
-// first that has any.
+// count adds the counters of the latest span. If it is the first that has any, the earlier ones are padded.
 func (c *opChunk) count(counts []int64) {
 	if len(c.counts.col) == 0 {
 		if len(counts) == 0 {
@@ -192,14 +189,14 @@ func (c *opChunk) count(counts []int64) {
 	}
 }
 
-// def returns the index of what o has in common with others.
+// def returns the index of what o shares with other operators.
 func (b *Builder) def(o *profile.Op) int32 {
 	d := b.book.Derive(o)
 	k := opKey{d, o.Shape, o.Op}
 	i, ok := b.defs[k]
 	if !ok {
 		i = b.newDef(o, d)
-		if len(b.defs) >= 4*limits.OpDefs { // shapes without end
+		if len(b.defs) >= 4*limits.OpDefs { // ever new graph definitions
 			clear(b.defs)
 		}
 		b.defs[k] = i
@@ -251,7 +248,7 @@ func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
 	return i
 }
 
-// cutOps ends the chunk under way.
+// cutOps ends the current chunk.
 func (b *Builder) cutOps() error {
 	c := &b.ops
 	if c.ops.rows == 0 {

@@ -10,11 +10,12 @@ import (
 	"slices"
 )
 
-// The overview tells for each track how its time was used in bins of equal width, coarse enough to be small
-// for any run: a picture of the whole needs no chunk. The sums of a track's bins are those of its spans, to
-// the nanosecond.
+// The overview shows for each track how its time was used, in bins of equal width that are wide enough for it
+// to be small for any run: drawing the whole run needs no chunk. The sums of a track's bins equal those of
+// its spans, to the nanosecond.
 
-// Overview describes the bins. The block of Timeline is, for each track: its bins as columns, one a channel.
+// Overview describes the bins. The block of Timeline holds, for each track, its bins as columns, one per
+// channel.
 type Overview struct {
 	Bin    int64           `json:"bin_ns"` // width of a bin
 	Tracks []OverviewTrack `json:"tracks"`
@@ -23,7 +24,7 @@ type Overview struct {
 // OverviewTrack are the bins of one track.
 type OverviewTrack struct {
 	// "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads,
-	// others, not seen
+	// others, unknown
 	Track string `json:"track"`
 	Index int    `json:"index"`    // of Timeline.Threads; the CPU's number
 	Start int64  `json:"start_ns"` // of its first bin
@@ -31,7 +32,7 @@ type OverviewTrack struct {
 }
 
 const (
-	// Bins of one track and of all.
+	// Limits of the bins of one track and of all tracks.
 	maxTrackBins = 1 << 13
 	maxAllBins   = 1 << 16
 
@@ -67,8 +68,8 @@ func (v *overview) add(kind string, index, chans int) *binTrack {
 	return t
 }
 
-// operator adds an operator's span on a thread: busy and off-CPU from start to its arrival, then its wait up
-// to end.
+// operator adds an operator's span on a thread: busy and off-CPU from start to its arrival, then its wait
+// until end.
 func (v *overview) operator(thread, kind int, start, busy, off, end, wait int64) {
 	for len(v.thread) <= thread {
 		v.thread = append(v.thread, nil)
@@ -96,11 +97,10 @@ func (v *overview) onCPU(cpu, channel int, start, dur int64) {
 	v.spread(t, channel, start, dur, dur)
 }
 
-// spread adds amount, evenly over dur from start on, to a channel's bins. Not a nanosecond is lost to
-// rounding.
+// spread adds amount to a channel's bins, evenly over dur from start. Rounding loses not a nanosecond.
 func (v *overview) spread(t *binTrack, channel int, start, dur, amount int64) {
 	if amount <= 0 || dur <= 0 || start < 0 || start+dur < start {
-		return // of a trace whose times make no sense
+		return // of a trace with invalid times
 	}
 	end := start + dur
 	v.reach(t, start>>v.shift, (end-1)>>v.shift)
@@ -120,7 +120,7 @@ func (v *overview) spread(t *binTrack, channel int, start, dur, amount int64) {
 	}
 }
 
-// reach makes room for bins from..to, of the width at the call; bins get wider where there would be too many.
+// reach makes room for bins from..to, of the width at the call; bins get wider if there would be too many.
 func (v *overview) reach(t *binTrack, from, to int64) {
 	width := v.shift
 	for {
@@ -145,7 +145,7 @@ func (v *overview) reach(t *binTrack, from, to int64) {
 	}
 }
 
-// widen makes all bins twice as wide.
+// widen doubles the width of all bins.
 func (v *overview) widen() {
 	v.shift++
 	v.bins = 0
@@ -168,7 +168,7 @@ func (v *overview) widen() {
 	}
 }
 
-// encode returns the tracks and their bins: of each track the columns of its channels.
+// encode returns the tracks and their bins: for each track the columns of its channels.
 func (v *overview) encode(base int64) (Overview, []byte) {
 	tracks := slices.Clone(v.tracks)
 	slices.SortStableFunc(tracks, func(a, b *binTrack) int {

@@ -11,40 +11,41 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Which threads are the engine's is known only when the run is over, so scheduling events are kept, some
-// bytes each, and made into spans then: what ran on each CPU, and why a thread of the engine did not run.
+// Which threads belong to the engine is known only when the run is over. Scheduling events are therefore
+// kept, some bytes each, and made into spans then: what ran on each CPU, and why a thread of the engine did
+// not run.
 //
-// A chunk of scheduling is two blocks of columns: spans of CPUs, then states of threads. Spans that go on
-// when a chunk is cut are cut too, and go on in the next.
+// A chunk of scheduling is two blocks of columns: spans of CPUs, then states of threads. Spans that cross a
+// chunk's end are split, and continue in the next chunk.
 
 const (
 	runCPU   = iota
-	runStart // difference to the end of the span before; the first: to the chunk's base
+	runStart // difference to the end of the previous span; the first: to the chunk's base
 	runDur
-	runRunner // index in Timeline.Runners; idle is not told
-	runFlags  // 1: goes on in the next chunk
+	runRunner // index in Timeline.Runners; idle is left out
+	runFlags  // 1: continues in the next chunk
 	runColumns
 )
 
 const (
 	stateThread = iota // index in Timeline.Threads
-	stateStart         // difference to the end of the span before; the first: to the chunk's base
+	stateStart         // difference to the end of the previous span; the first: to the chunk's base
 	stateDur
 	stateWhat  // see below
-	stateCPU   // where it waits, or where it left
-	stateFlags // 1: goes on in the next chunk
+	stateCPU   // where it waits, or the CPU it left
+	stateFlags // 1: continues in the next chunk
 	stateColumns
 )
 
-// What a thread does that is on no CPU.
+// State of a thread that is on no CPU.
 const (
-	StatePreempted = 1 // it can run and was taken off its CPU
-	StateWoken     = 2 // it can run, since it was woken
+	StatePreempted = 1 // runnable, after it was taken off its CPU
+	StateWoken     = 2 // runnable, after it was woken
 	StateSleeps    = 3 // it waits for something (a lock, work)
-	StateBlocked   = 4 // it cannot be interrupted: disk, mostly
+	StateBlocked   = 4 // uninterruptible sleep: mostly disk
 )
 
-// schedLog are the events as they came.
+// schedLog holds the events in arrival order.
 type schedLog struct {
 	data    []byte
 	n       int64
@@ -65,7 +66,7 @@ func (l *schedLog) init() {
 	l.keys = []runnerKey{{comm: "(not seen)"}, {comm: "(idle)"}}
 }
 
-// runner returns a thread's index: 0 for those that are too many, 1 for a CPU's idle loop.
+// runner returns a thread's index: 0 for those beyond the limit, 1 for a CPU's idle loop.
 func (l *schedLog) runner(tid, pid int32, comm string) int32 {
 	if tid == 0 {
 		return 1
@@ -105,7 +106,7 @@ func (b *Builder) Sched(s *trace.Sched) error {
 	return nil
 }
 
-// next takes the oldest event off the log.
+// next removes the oldest event from the log.
 func (l *schedLog) next() (e schedEvent) {
 	u := func() uint64 {
 		v, n := binary.Uvarint(l.data)
@@ -128,8 +129,8 @@ type schedEvent struct {
 	kind       trace.SchedKind
 }
 
-// lost tells for each event, a bit each, whether the switch that should follow on its CPU was not seen: who
-// ran from there on is not known.
+// lost returns for each event, one bit each, whether the switch that should follow on its CPU was not seen:
+// it is unknown who ran from there on.
 func (l *schedLog) lost() []uint64 {
 	bits := make([]uint64, l.n/64+1)
 	type last struct {
@@ -165,18 +166,18 @@ type schedPass struct {
 	last    int64
 	cpus    map[int]*cpuRun
 	threads []threadState
-	thread  []int // of a runner: its index in Timeline.Threads, -1: none
+	thread  []int // by runner: its index in Timeline.Threads, -1: none
 	tid     []int32
 }
 
 type cpuRun struct {
-	who   int32 // 0: not known
+	who   int32 // 0: unknown
 	next  int32 // who was switched to
 	since int64
 }
 
 type threadState struct {
-	what  int64 // 0: it runs, or nothing is known
+	what  int64 // 0: it runs, or unknown
 	since int64
 	cpu   int
 }
@@ -204,7 +205,7 @@ func (b *Builder) finishSched(end int64) error {
 			return err
 		}
 	}
-	// What still ran or waited did so until the end: nothing else was seen. Of other processes not even that
+	// What still ran or waited did so until the end: nothing else was seen. For other processes not even that
 	// is known.
 	for _, cpu := range p.order() {
 		if c := p.cpus[cpu]; p.thread[c.who] >= 0 {
@@ -269,7 +270,7 @@ func (p *schedPass) event(e *schedEvent, lost bool) error {
 	}
 	if t := p.thread[prev]; t >= 0 && p.threads[t].what != 0 {
 		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last
-		// switch that was.
+		// switch that was seen.
 		if c != nil && p.threads[t].cpu == cpu {
 			p.leave(t, c.since, 0)
 		}
@@ -279,7 +280,7 @@ func (p *schedPass) event(e *schedEvent, lost bool) error {
 		c = &cpuRun{}
 		p.cpus[cpu] = c
 	} else {
-		if e.held > 0 && c.who == 0 { // it is told since when prev had it
+		if e.held > 0 && c.who == 0 { // the event says since when prev had it
 			from := max(c.since, now-e.held)
 			p.run(cpu, 0, c.since, from, 0)
 			c.who, c.since = prev, from
@@ -306,7 +307,7 @@ func (p *schedPass) event(e *schedEvent, lost bool) error {
 	return nil
 }
 
-// look takes who was seen to have a CPU.
+// look takes an observation of who has a CPU.
 func (p *schedPass) look(c *cpuRun, e *schedEvent, lost bool) {
 	from := e.time - e.held
 	if c == nil {
@@ -323,7 +324,7 @@ func (p *schedPass) look(c *cpuRun, e *schedEvent, lost bool) {
 	}
 }
 
-// running: who was switched to on a CPU, and not away from it.
+// running reports whether a thread was switched to on a CPU, and not away from it.
 func (p *schedPass) running(who int32) bool {
 	for _, c := range p.cpus {
 		if p.tid[c.next] == p.tid[who] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline lays a run out over time, in chunks of columns that a page loads as it needs them.
+// Package timeline lays a run out over time, in chunks of columns that the HTML report loads on demand.
 package timeline
 
 import (
@@ -18,30 +18,30 @@ import (
 // TimelineSchema is the version of a Timeline's JSON form and of its chunks.
 const TimelineSchema = 1
 
-// Limits of a timeline. What lies beyond is counted, never dropped in silence.
+// Limits of a timeline. What is beyond is counted, never dropped silently.
 const (
-	chunkSpans  = 1 << 14 // operators on threads that a chunk holds about
+	chunkSpans  = 1 << 14 // approximate number of operator spans per chunk
 	maxTracks   = 1024    // threads
 	maxRunners  = 1 << 15 // threads that ran on CPUs
 	maxStrings  = 1 << 12
-	maxSchedLog = 96 << 20 // bytes of scheduling events as they are kept
+	maxSchedLog = 96 << 20 // bytes of scheduling events while they are kept
 	maxLosses   = 4096
 )
 
-// Options choose how a Timeline is made. The zero value is ready.
+// Options choose how a Timeline is built. The zero value is ready to use.
 type Options struct {
-	// ChunkSpans is how many spans of operators on threads a chunk holds at most; 0: 16384. Chunks are cut at
-	// steps' ends where one comes after half of that.
+	// ChunkSpans is the maximum number of spans of operators on threads per chunk; 0: 16384. A chunk ends
+	// with a step if one ends after half of that.
 	ChunkSpans int
-	// Pack makes a finished chunk smaller as it comes, so that memory holds no unpacked ones; nil: they stay
-	// as they are.
+	// Pack compresses each chunk when it is finished, so that memory holds no uncompressed ones; nil: they
+	// stay as they are.
 	Pack func([]byte) ([]byte, error)
 	Book *facts.Book // shared with other sinks of the replay; nil: none
 }
 
-// Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
-// operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is
-// looked at; the Overview tells the rest. docs of the columns: see timelineColumns and the files that fill
+// Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. Numerous items (spans of
+// operators, states of CPUs and threads) are in chunks of bounded size, so that a reader unpacks only what is
+// viewed; the Overview covers the rest. For the columns see stepColumns, graphColumns and the files that fill
 // them.
 type Timeline struct {
 	SchemaVersion int       `json:"schema_version"`
@@ -49,27 +49,27 @@ type Timeline struct {
 	Dur           int64     `json:"dur_ns"`          // to the last event
 	Level         string    `json:"level"`
 	Processes     []Process `json:"processes"`
-	// Threads of the engines. Chunks name them by their index here; it is not in order of tid.
+	// Threads of the engines. Chunks refer to them by their index here, which is not in order of tid.
 	Threads []Thread `json:"threads"`
-	CPUs    []int    `json:"cpus"` // of which scheduling events were seen
+	CPUs    []int    `json:"cpus"` // for which scheduling events were seen
 	Runners []Runner `json:"runners"`
 	Ops     []Op     `json:"ops"`
-	Strings []string `json:"strings"` // that columns of steps and graphs name by their index
+	Strings []string `json:"strings"` // referred to by index in the columns of steps and graphs
 	Chunks  []Chunk  `json:"chunks"`
-	Losses  []Loss   `json:"losses"` // in order of time
-	// HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are
-	// empty.
+	Losses  []Loss   `json:"losses"` // in time order
+	// HasSched: scheduling was recorded, so empty tracks of CPUs and states are meaningful.
 	HasSched bool  `json:"has_sched"`
 	Spans    int64 `json:"spans"` // operators on threads
 	Operator int64 `json:"operators"`
-	// Left out by limits: spans of more threads than tracks, scheduling events, losses.
+	// Left out because of limits: spans of more threads than tracks, scheduling events, losses.
 	SpansLeftOut  int64 `json:"spans_left_out"`
 	SchedLeftOut  int64 `json:"sched_left_out"`
 	LossesLeftOut int   `json:"losses_left_out"`
-	// The same of copies between memories and of devices' spans.
+	// The same for copies between memories and for device spans.
 	CopiesLeftOut  int64 `json:"copies_left_out,omitempty"`
 	DevicesLeftOut int64 `json:"device_spans_left_out,omitempty"`
-	// Counters that were read at operators, by the columns of chunks; absent if there were none.
+	// Counters were read at operators, and come in the order of the chunks' columns; absent if there were
+	// none.
 	Counters []summary.Counter `json:"counters,omitempty"`
 
 	Overview Overview `json:"overview"`
@@ -83,7 +83,7 @@ type Timeline struct {
 	Marks   []Mark `json:"-"` // every step, in the order in which they ended
 }
 
-// Mark is a step's phase and span, for whoever chooses what to keep.
+// Mark is a step's phase and span, used to choose what to keep.
 type Mark struct {
 	Phase      profile.Phase
 	Start, Dur int64
@@ -96,7 +96,7 @@ type Process struct {
 	Engine string `json:"engine"`
 }
 
-// Thread is one thread of an engine, with what its operators add up to.
+// Thread is one thread of an engine, with the sums over its operators.
 type Thread struct {
 	PID    int32  `json:"pid"`
 	TID    int32  `json:"tid"`
@@ -108,14 +108,14 @@ type Thread struct {
 	OffCPU int64  `json:"off_cpu_ns"`
 }
 
-// Runner is a thread that ran on a CPU. The first one stands for what was not seen.
+// Runner is a thread that ran on a CPU. The first one stands for unknown threads.
 type Runner struct {
 	TID    int32  `json:"tid"`
 	Comm   string `json:"comm"`
-	Thread int    `json:"thread"` // index in Timeline.Threads; -1: of no engine
+	Thread int    `json:"thread"` // index in Timeline.Threads; -1: not an engine thread
 }
 
-// Op is what operators that run again and again have in common.
+// Op is what repeated executions of an operator have in common.
 type Op struct {
 	Name        string    `json:"name"`
 	Op          string    `json:"op"`
@@ -130,9 +130,9 @@ type Op struct {
 	Bytes       *int64    `json:"bytes"`
 	BytesAtMost bool      `json:"bytes_at_most"`
 	Flops       *int64    `json:"flops"`
-	Node        int32     `json:"node"` // -1: not known
+	Node        int32     `json:"node"` // -1: unknown
 	Calls       int64     `json:"calls"`
-	First       int64     `json:"first_ns"` // start of the first one
+	First       int64     `json:"first_ns"` // start of the first execution
 	FirstID     int64     `json:"first_op"`
 }
 
@@ -142,32 +142,32 @@ const (
 	ChunkSched = "sched"
 )
 
-// Chunk tells of one chunk without its data.
+// Chunk describes one chunk without its data.
 type Chunk struct {
 	Kind    string `json:"kind"`
 	Start   int64  `json:"start_ns"` // of its earliest span
 	Dur     int64  `json:"dur_ns"`   // to the end of its latest
-	Base    int64  `json:"base_ns"`  // what its first delta counts from
+	Base    int64  `json:"base_ns"`  // its first delta is relative to this
 	Spans   int    `json:"spans"`
-	FirstOp int64  `json:"first_op,omitempty"` // least and greatest number of its operators
+	FirstOp int64  `json:"first_op,omitempty"` // lowest and highest number of its operators
 	LastOp  int64  `json:"last_op,omitempty"`
-	// Kept is false of a chunk that was left out of a page that would be too large with it.
+	// Kept is false for a chunk that was left out because the page would be too large with it.
 	Kept bool   `json:"kept"`
 	Data []byte `json:"-"`
 }
 
-// Loss is a span that was not fully seen.
+// Loss is an interval that was not fully seen.
 type Loss struct {
 	Start  int64  `json:"start_ns"`
 	Dur    int64  `json:"dur_ns"`
 	Why    string `json:"why"`
 	What   string `json:"what"`
 	Events uint64 `json:"events"`
-	CPU    int    `json:"cpu"` // -1: not of one
+	CPU    int    `json:"cpu"` // -1: no single CPU
 }
 
-// Builder collects a Timeline while a run is replayed into it. Its memory grows with what is in the run,
-// packed: some bytes a span.
+// Builder collects a Timeline while a run is replayed into it. Its memory grows with the contents of the run,
+// packed: some bytes per span.
 type Builder struct {
 	profile.BaseSink
 	opts Options
@@ -175,13 +175,13 @@ type Builder struct {
 	t    Timeline
 
 	threads map[threadID]int
-	defs    map[opKey]int32 // by what they are derived from
+	defs    map[opKey]int32 // by their derived facts
 	same    map[opContent]int32
 	strings map[string]int64
 
 	ops      opChunk
 	steps    columns
-	late     []int64               // stepColLate, which is known later
+	late     []int64               // stepColLate, which is known only later
 	awaited  map[*profile.Step]int // steps whose results are not there yet
 	graphs   columns
 	lastStep Mark
@@ -195,20 +195,20 @@ type Builder struct {
 
 type threadID struct{ pid, tid int32 }
 
-// opKey tells operators apart quickly: what is derived of a shape's node is one object.
+// opKey identifies operators quickly: what is derived for a graph definition's node is one object.
 type opKey struct {
 	d  *facts.Derived
 	sh *profile.Shape
 	op string
 }
 
-// opContent tells them apart by what they say: graphs of the same model share most.
+// opContent identifies them by content: graphs of the same model share most.
 type opContent struct {
 	name, op, typ, weight, weightType string
 	ne                                [4]int64
 	layer                             int
 	block                             ops.Block
-	bytes, flops                      int64 // -1: not known
+	bytes, flops                      int64 // -1: unknown
 	atMost                            bool
 	node                              int32
 }
@@ -244,7 +244,7 @@ func (b *Builder) thread(pid, tid int32) int {
 	return i
 }
 
-// text returns a string's index. The first is the empty one, which also stands for those that are too many.
+// text returns a string's index. The first is the empty string, which also stands for those beyond the limit.
 func (b *Builder) text(s string) int64 {
 	if len(b.t.Strings) == 0 {
 		b.t.Strings = append(b.t.Strings, "")
@@ -261,15 +261,15 @@ func (b *Builder) text(s string) int64 {
 
 // Columns of steps, in the order in which they ended.
 const (
-	stepColID    = iota // difference to the one before
-	stepColStart        // difference to the end of the one before; the first: to the run's start
+	stepColID    = iota // difference to the previous one
+	stepColStart        // difference to the end of the previous one; the first: to the run's start
 	stepColDur
 	stepColPhase // index in timelinePhases
 	stepColThread
-	stepColTokens // -1: not known, as the two that follow
+	stepColTokens // -1: unknown, as for the two that follow
 	stepColSeqs
 	stepColOutputs
-	stepColPos // of its first token; -1: not known
+	stepColPos // of its first token; -1: unknown
 	stepColCtx // Strings: the engine context, hexadecimal
 	stepColGraphs
 	stepColOps
@@ -281,10 +281,10 @@ const (
 	stepColumns
 )
 
-// timelinePhases are the phases as numbers.
+// timelinePhases maps the phases to numbers.
 var timelinePhases = []profile.Phase{profile.Unknown, profile.Prefill, profile.Decode, profile.Encode}
 
-// Step takes a step that has ended.
+// Step takes a finished step.
 func (b *Builder) Step(s *profile.Step) error {
 	pos := int64(-1)
 	for i := range s.Seqs {
@@ -309,7 +309,7 @@ func (b *Builder) Step(s *profile.Step) error {
 	c.put(stepColIncomplete, b.text(s.Incomplete))
 	c.put(stepColUntraced, b.text(s.Untraced))
 	c.put(stepColEntry, b.text(s.Entry))
-	if s.HandedOver { // until Result tells
+	if s.HandedOver { // until Result is called
 		b.awaited[s] = c.rows
 		b.late = append(b.late, -1)
 	} else {
@@ -338,23 +338,23 @@ func (b *Builder) Result(s *profile.Step) error {
 
 // Columns of graphs, in the order in which they ended.
 const (
-	graphColID    = iota // difference to the one before
-	graphColStep         // number of its step; 0: in none
-	graphColStart        // difference to the end of the one before; the first: to the run's start
+	graphColID    = iota // difference to the previous one
+	graphColStep         // number of its step; 0: none
+	graphColStart        // difference to the end of the previous one; the first: to the run's start
 	graphColDur
 	graphColThread
 	graphColSplit
 	graphColBackend // Strings
 	graphColNodes
 	graphColOps
-	graphColShape    // Shape.Index; 0: not known
+	graphColShape    // Shape.Index; 0: unknown
 	graphColFlags    // 1: reused, 2: aborted
 	graphColUntraced // Strings
-	graphColCaller   // number of the graph of another process that had it computed; 0: none
+	graphColCaller   // number of the other process's graph that it was computed for; 0: none
 	graphColumns
 )
 
-// Graph takes a graph that has ended.
+// Graph takes a finished graph.
 func (b *Builder) Graph(g *profile.Graph) error {
 	var shape, flags int64
 	if g.Shape != nil {
@@ -426,7 +426,7 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 	for _, v := range b.late {
 		b.steps.put(stepColLate, v)
 	}
-	// The first start of a column of differences counts from boottime 0.
+	// The first start of a column of differences is relative to boottime 0.
 	t.Steps = b.steps.encode(stepColStart, t.Start)
 	t.Graphs = b.graphs.encode(graphColStart, t.Start)
 	t.Copies = b.devices.copies.encode(copyColStart, t.Start)
@@ -436,7 +436,7 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 }
 
 func (b *Builder) losses(h *profile.Header) {
-	// That others switched oftener than is kept leaves nothing out of what is drawn of the engine.
+	// Losses of switches beyond the limit remove nothing from what is drawn of the engine.
 	all := slices.DeleteFunc(slices.Clone(h.Losses), func(l trace.Loss) bool { return l.OfOthers() })
 	if n := len(all) - maxLosses; n > 0 { // the longest are kept
 		slices.SortStableFunc(all, func(x, y trace.Loss) int {

@@ -14,12 +14,12 @@ import (
 	"slices"
 )
 
-// maxCells bounds the groups of operators that a phase's verdict tells apart; further ones go by
-// "(others)".
+// maxCells bounds the groups of operators kept separately for a phase's verdict; further ones are summed up
+// as "(others)".
 const maxCells = 1 << 16
 
-// Collector collects what verdicts and findings need beside the statistics' rows, of all phases
-// whichever are shown: one phase shows what the machine can do, another what it does.
+// Collector collects what verdicts and findings need in addition to the statistics' rows, for all phases,
+// shown or not: one phase shows what the machine can do, another what it does.
 type Collector struct {
 	Book        *facts.Book
 	cells       []workCellOf // by Derived.ID
@@ -27,7 +27,7 @@ type Collector struct {
 	ends        map[ctxKey]*profile.Step // the last of each context
 }
 
-// workCellOf is the cell that counts operators of one Derived, for the group and the op that asked last.
+// workCellOf caches the cell that counts operators of one Derived, for the last group and op.
 type workCellOf struct {
 	of   *facts.Derived
 	in   *workGroup
@@ -47,16 +47,16 @@ type workGroup struct {
 	steps, dur, inGraph int64
 	graphSteps          int64 // steps in which a graph was seen
 	cells               map[cellKey]*workCell
-	ordered             []*workCell // the cells, once all operators came
+	ordered             []*workCell // the cells, once all operators have come
 	team                int
 	instead             map[sched.CulpritKey]*sched.Culprit
-	between, betweens   int64 // time between a step and the next of its context, and how many
+	between, betweens   int64 // time between a step and the next of its context, and their number
 	growth              num.Growth
 	attn                int64 // of the step being added
-	thOff               int64 // threads' time off their CPU in operators
-	thBlocked           int64 // of it in sleep that cannot be interrupted
+	thOff               int64 // threads' off-CPU time in operators
+	thBlocked           int64 // the part of it in uninterruptible sleep
 
-	wayList []workKind // once all operators came
+	wayList []workKind // once all operators have come
 	waySums map[workKind]workCell
 	disk    diskSum
 }
@@ -68,7 +68,7 @@ func newWorkGroup() *workGroup {
 type cellKey struct {
 	name, typ string
 	kind      ops.Class
-	chosen    bool // of experts, by token: another way to compute than other products
+	chosen    bool // of experts, by token: computed in another way than other matmuls
 	layer     int  // -1: none
 	op        string
 	block     ops.Block
@@ -80,10 +80,10 @@ type workCell struct {
 	cellKey
 	weight       bool
 	calls        int64
-	dur          int64 // without what the probes took
+	dur          int64 // without the time of the probes
 	work         int64 // the threads' mean busy time
 	wait         int64 // beyond it, until the last thread arrived
-	off          int64 // beyond that, as a thread had lost its CPU
+	off          int64 // beyond that, because a thread had lost its CPU
 	bytes, flops int64
 	bytesDur     int64 // of operators whose bytes are known
 	flopsDur     int64
@@ -91,16 +91,17 @@ type workCell struct {
 	thWait       int64
 	counts       []cellCount
 	faults       int64 // major page faults, where they were recorded one by one
-	faultDelay   int64 // of dur: how much later its last thread arrived for faults that waited for the disk
-	blocked      int64 // of off: as the last thread slept and could not be interrupted
-	// Once the run has ended, and it is known which counter has them (judge.disk):
+	faultDelay   int64 // part of dur: delay of its last thread by faults that waited for the disk
+	blocked      int64 // part of off: because the last thread was in uninterruptible sleep
+	// Set once the run has ended, and the counter that has them is known (judge.disk):
 	majors int64 // major faults
-	// of dur: what operators with such faults took beyond those without; else as a thread was blocked
+	// part of dur: excess of operators with such faults over those without, or else time that a thread was
+	// blocked
 	disk int64
 }
 
-// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the step
-// before.
+// AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the
+// previous step.
 func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph,
 	instead []sched.Culprit) {
 	g := w.group(s)
@@ -137,8 +138,8 @@ func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profil
 	}
 }
 
-// pause counts the time since the last step of the same context, if that follows close enough to be
-// part of the same answer.
+// pause counts the time since the last step of the same context, if the gap is short enough for the steps to
+// belong to one answer.
 func (w *Collector) pause(g *workGroup, s *profile.Step) {
 	k := ctxKey{s.PID, s.Ctx}
 	last, ok := w.ends[k]
@@ -183,7 +184,7 @@ func (w *Collector) group(s *profile.Step) *workGroup {
 	return g
 }
 
-// Early takes operators of a step whose end is not known yet, as too many wait for theirs.
+// Early takes operators of a step before its end is known, because too many wait for theirs.
 func (w *Collector) Early(s *profile.Step, ops []*profile.Op) { w.add(w.group(s), ops) }
 
 func (w *Collector) add(g *workGroup, in []*profile.Op) {
@@ -235,8 +236,8 @@ func (w *Collector) cell(g *workGroup, d *facts.Derived, op string, team int) *w
 	return c
 }
 
-// add adds one operator. Had its threads kept their CPUs, it would have ended with the last arrival less
-// that thread's time off; had its work been spread evenly, after the mean of their busy times.
+// add adds one operator. If its threads had kept their CPUs, it would have ended at the last arrival minus
+// that thread's off-CPU time; if its work had been spread evenly, after the mean of their busy times.
 func (c *workCell) add(d *facts.Derived, o *profile.Op) {
 	dur := max(0, o.Dur-o.Probe)
 	work := dur
@@ -244,7 +245,7 @@ func (c *workCell) add(d *facts.Derived, o *profile.Op) {
 	if n := int64(len(o.Threads)); n > 0 {
 		work = min(dur, max(0, o.Busy/n-o.Probe))
 		if o.OffCPU > 0 {
-			var last, free int64 // the last arrival had none been off its CPU, and had none been blocked
+			var last, free int64 // the last arrival if none had been off-CPU, and if none had been blocked
 			for i := range o.Threads {
 				t := &o.Threads[i]
 				last = max(last, t.Start+t.Busy-o.Start)
@@ -321,11 +322,11 @@ func (g *workGroup) merge(o *workGroup) {
 	}
 }
 
-// sums joins the cells that pass into one.
+// sums merges the cells that pass into one.
 func (g *workGroup) sums(pass func(*workCell) bool) (sum workCell) { return sumOf(g.of(pass)) }
 
-// inOrder lists the cells in an order that is the same each time: sums of fractions depend on it. Only once
-// all operators came.
+// inOrder returns the cells in a deterministic order, because floating-point sums depend on it. It may be
+// called only after all operators have come.
 func (g *workGroup) inOrder() []*workCell {
 	if len(g.ordered) != len(g.cells) {
 		g.ordered = slices.SortedFunc(maps.Values(g.cells), compareCells)
@@ -333,7 +334,7 @@ func (g *workGroup) inOrder() []*workCell {
 	return g.ordered
 }
 
-// of lists the cells that pass.
+// of returns the cells that pass.
 func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
 	for _, c := range g.inOrder() {
 		if pass(c) {
@@ -343,7 +344,7 @@ func (g *workGroup) of(pass func(*workCell) bool) (out []*workCell) {
 	return out
 }
 
-// sumOf is the sum of cells, of no name.
+// sumOf is the sum of cells, without a name.
 func sumOf(cells []*workCell) (sum workCell) {
 	for _, c := range cells {
 		sum.merge(c)
@@ -351,7 +352,7 @@ func sumOf(cells []*workCell) (sum workCell) {
 	return sum
 }
 
-// rows joins cells of a name and type over the layers, the longest first.
+// rows merges cells of one name and type over the layers, the longest first.
 func (g *workGroup) rows(pass func(*workCell) bool) []*workCell {
 	by := map[cellKey]*workCell{}
 	for _, c := range g.of(pass) {
@@ -371,7 +372,7 @@ func compareCells(a, b *workCell) int {
 		cmp.Compare(a.op, b.op), cmp.Compare(a.block, b.block), cmp.Compare(a.team, b.team))
 }
 
-// joined returns the groups by model, with those of the steps not wholly seen where there are no others.
+// joined returns the groups by model, with those of the incomplete steps where there are no others.
 func (w *Collector) joined() map[facts.ModelKey]*workGroup {
 	out := map[facts.ModelKey]*workGroup{}
 	for _, groups := range []map[facts.PhaseKey]*workGroup{w.whole, w.part} {
@@ -382,7 +383,7 @@ func (w *Collector) joined() map[facts.ModelKey]*workGroup {
 		for _, k := range keys {
 			m := facts.ModelKey{Phase: k.Phase, Model: w.Book.Index(k.Model)}
 			if out[m] != nil || groups[k].steps == 0 {
-				continue // seen wholly, or steps that never ended
+				continue // complete, or steps that never ended
 			}
 			if now[m] == nil {
 				now[m] = newWorkGroup()

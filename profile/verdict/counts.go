@@ -11,13 +11,13 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// What counters say of operators. docs/verdict.md has the rule and its sources.
+// What counters reveal about operators. docs/verdict.md has the rule and its sources.
 
 // cellCount sums up one counter over a cell's operators.
 type cellCount struct {
-	sum, calls   int64 // of operators of which it is known
-	hits, hitDur int64 // of these, those that counted something, and their time
-	noneDur      int64 // time of those that counted nothing
+	sum, calls   int64 // over operators for which it is known
+	hits, hitDur int64 // of these, those with a nonzero count, and their time
+	noneDur      int64 // time of those with a zero count
 }
 
 func (c *workCell) count(counts []int64, dur int64) {
@@ -54,7 +54,7 @@ func (c *workCell) mergeCounts(o *workCell) {
 	}
 }
 
-// Roles of counters that the rule asks for, as package pmu names them.
+// Roles of counters that the rule uses, as package pmu names them.
 const (
 	roleCycles       = "cycles"
 	roleInstructions = "instructions"
@@ -70,37 +70,36 @@ const (
 	roleMajorFaults  = "major-faults"
 )
 
-// lineBytes is what a miss brings: a line of the caches of every CPU that package pmu knows.
+// lineBytes is the size of a cache line, which one miss fetches, on every CPU that package pmu knows.
 const lineBytes = 64
 
 // Thresholds of counters' shares.
 const (
-	knownPart    = 0.8  // of the operators: a counter that is known of fewer says nothing of all
-	manyStalls   = 0.5  // of the cycles: nothing was issued, because of memory
+	knownPart    = 0.8  // of the operators: a counter known for fewer is not representative
+	manyStalls   = 0.5  // of the cycles: nothing was issued because of memory
 	fewStalls    = 0.2  // of the cycles: the core works
-	someStalls   = 0.5  // of the cycles, for whatever reason behind the front end
+	someStalls   = 0.5  // of the cycles, for any reason behind the front end
 	mostTraffic  = 0.7  // of the bytes came from memory
-	smallTraffic = 0.25 // of them: the others stayed in a cache
+	smallTraffic = 0.25 // of the bytes: the others stayed in a cache
 )
 
-// counted is what the counters of operators say; nil: not known.
+// counted is what the counters of operators reveal; nil: unknown.
 type counted struct {
 	ipc *float64
-	// memory is the part of the cycles (of the slots) in which the core waited for memory, backend in which
-	// it waited for anything behind its front end, useful that in which instructions retired.
+	// memory is the fraction of the cycles (of the slots) in which the core waited for memory, backend that
+	// in which it waited for anything behind its front end, and useful that in which instructions retired.
 	memory, backend, useful *float64
 	traffic                 *float64 // bytes that came from memory
-	// all: traffic has what prefetchers fetch, too. Without, it is less than what came.
+	// all: traffic includes what prefetchers fetch. Otherwise it is a lower bound.
 	all    bool
-	scaled bool // one of these is an estimate, as it shared a hardware counter
+	scaled bool // one of these is an estimate, because it shared a hardware counter
 }
 
 func (k *counted) any() bool {
 	return k != nil && (k.memory != nil || k.backend != nil || k.useful != nil || k.traffic != nil)
 }
 
-// counts returns what is known of a class of operators. Counters are only set against each other where they
-// were counted alike.
+// counts returns what is known of a class of operators. Only counters that were counted alike are compared.
 func (j *judge) counts(c *workCell) *counted {
 	out := &counted{}
 	part := func(role, of string) *float64 {
@@ -114,7 +113,7 @@ func (j *judge) counts(c *workCell) *counted {
 		}
 		return num.Ratio(*a, *b)
 	}
-	// of the top-down slots, which some CPUs count and others have so many of in a cycle
+	// of the top-down slots, which some CPUs count and of which others have a fixed number per cycle
 	slots := func(role string) *float64 {
 		if v := part(role, roleSlots); v != nil {
 			return v
@@ -151,9 +150,9 @@ func (j *judge) counts(c *workCell) *counted {
 	return out
 }
 
-// count is counter i's sum over all operators of c, by that of those of which it is known; nil where it is
-// not known of nearly all, or is no evidence: it is void, or a CPU's counter read 0 in the whole run, as one
-// does that the CPU lists and does not count.
+// count is counter i's sum over all operators of c, extrapolated from those for which it is known. It is nil
+// where it is known for too few of them or is unusable: it is void, or a CPU's counter read 0 in the whole
+// run, as one does that the CPU lists but does not count.
 func (j *judge) count(c *workCell, i int, of *counted) *float64 {
 	k := &j.s.Counters[i]
 	if k.Void != "" || i >= len(c.counts) {
@@ -169,7 +168,8 @@ func (j *judge) count(c *workCell, i int, of *counted) *float64 {
 }
 
 // sum adds up the counters of one role, which are parts of one figure: lines from this node's memory and from
-// others'. Those counted in another way than the first (user space only, or all) are the same lines again.
+// that of others. Those counted in another mode than the first (user space only, or all) are the same lines
+// again, and are left out.
 func (j *judge) sum(c *workCell, role string, of *counted) *float64 {
 	var sum *float64
 	first := -1
@@ -207,7 +207,7 @@ func (j *judge) total(i int) int64 {
 	return j.totals[i]
 }
 
-// says is what counters make of memory or compute: empty where they do not tell.
+// says decides by counters between memory and compute: empty where they are not conclusive.
 func (k *counted) says(bytes int64) (b summary.Bound, sure int) {
 	if !k.any() {
 		return "", 0
@@ -225,7 +225,7 @@ func (k *counted) says(bytes int64) (b summary.Bound, sure int) {
 	case at(k.memory, manyStalls) && !cached:
 		return summary.BoundMemory, sure
 	case k.memory == nil && at(k.backend, someStalls) && fromMemory:
-		return summary.BoundMemory, 2 // the stalls can be for something else
+		return summary.BoundMemory, 2 // the stalls can have another cause
 	case below(k.backend, fewStalls), at(k.useful, 1-someStalls) && !at(k.memory, fewStalls):
 		return summary.BoundCompute, 2
 	case below(k.memory, fewStalls) && at(k.backend, fewStalls):
@@ -234,7 +234,7 @@ func (k *counted) says(bytes int64) (b summary.Bound, sure int) {
 	return "", 0
 }
 
-// share is what came from memory of the bytes that the operators had to read.
+// share is the fraction that came from memory of the bytes that the operators had to read.
 func (k *counted) share(bytes int64) *float64 {
 	if k == nil || k.traffic == nil || bytes <= 0 {
 		return nil
@@ -242,7 +242,7 @@ func (k *counted) share(bytes int64) *float64 {
 	return num.Ratio(*k.traffic, float64(bytes))
 }
 
-// text says the counters' figures; empty: there are none.
+// text describes the counters' figures; empty: there are none.
 func (k *counted) text(bytes int64) string {
 	var facts []string
 	if k.memory != nil {
@@ -266,10 +266,10 @@ func (k *counted) text(bytes int64) string {
 	return "Counters: " + andList(facts) + "."
 }
 
-// disk gives each cell the time that the disk cost. Of major faults that is what operators with such a fault
-// took beyond those of the same cell without, or of the same operator in other layers; where there are none
-// of these, what their threads slept. It comes out of the time off the CPU first, then of waiting, then of
-// work.
+// disk sets the time that the disk cost each cell. With major faults that is the excess of operators with
+// such a fault over those of the same cell without, or of the same operator in other layers; where there are
+// none of these, it is what their threads slept. It is taken out of the off-CPU time first, then out of
+// waiting, then out of work.
 func (j *judge) disk() {
 	if f := j.s.Faults; f != nil && f.Timed {
 		j.faulted()
@@ -304,7 +304,7 @@ func (j *judge) disk() {
 	}
 }
 
-// usual is the mean time of an operator of c without a major fault; 0: not known.
+// usual is the mean time of an operator of c without a major fault; 0: unknown.
 func (g *workGroup) usual(c *workCell, at int) float64 {
 	if n := &c.counts[at]; n.calls > n.hits {
 		return float64(n.noneDur) / float64(n.calls-n.hits)

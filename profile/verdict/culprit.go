@@ -9,22 +9,22 @@ import (
 	"github.com/profinfer/profinfer/profile/sched"
 )
 
-// notableShare is the part of the time that others ran in place of a team, from which on one of another
-// process is named although the team's own threads ran longer: it may be what made them share.
+// notableShare is the fraction of the time that other processes must have run in place of a team to be named
+// even though the team's own threads ran longer: they may be what made the team share.
 const notableShare = 0.1
 
-// crowd is what is known of a team and the CPUs that it may use; 0: not known.
+// crowd is what is known of a team and the CPUs that it may use; 0: unknown.
 type crowd struct{ threads, cpus, machine int }
 
 func (j *judge) crowdOf(g *workGroup) crowd {
 	return crowd{int(g.team), j.cpus, j.s.Run.Cores}
 }
 
-// more tells whether there are more threads than CPUs for them.
+// more reports whether there are more threads than CPUs for them.
 func (c crowd) more() bool { return c.cpus > 0 && c.threads > c.cpus }
 
-// blamed returns who of those that ran in place of threads is named first: the longest of other processes,
-// where these have a notable part of the time together, else the team itself. nil: nobody is known.
+// blamed returns who is named first of those that ran in place of threads: the longest of other processes, if
+// these together have a notable part of the time, otherwise the team itself. nil: unknown.
 func blamed(all []sched.Culprit) *sched.Culprit {
 	var sum, others int64
 	var first, own *sched.Culprit
@@ -53,7 +53,7 @@ func (o *opinion) blamed() *sched.Culprit {
 	return blamed(sched.TopCulprits(o.g.instead, len(o.g.instead)))
 }
 
-// saidOf names one of another process, with how it is called in a sentence's names.
+// saidOf returns how to name one of another process, in the text and in a sentence's names.
 func saidOf(c *sched.Culprit) (text, name string) {
 	name = shortName(c.Comm)
 	switch {
@@ -65,7 +65,8 @@ func saidOf(c *sched.Culprit) (text, name string) {
 	return name, name
 }
 
-// ranFor says where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share CPUs".
+// ranFor describes where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share
+// CPUs".
 func ranFor(c *sched.Culprit) string {
 	text, _ := saidOf(c)
 	d := format.Sentence.Duration(float64(c.Dur))
@@ -79,7 +80,7 @@ func ranFor(c *sched.Culprit) string {
 		" while threads were ready, so that the team had to share CPUs"
 }
 
-// ranThere says who ran in place of threads; empty if nobody is known.
+// ranThere describes who ran in place of threads; empty if unknown.
 func ranThere(instead map[sched.CulpritKey]*sched.Culprit, c crowd) (text string, names []string) {
 	all := sched.TopCulprits(instead, len(instead))
 	first := blamed(all)

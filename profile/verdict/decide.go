@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// peaks compares a class with the machine's roof: each cell's bytes and flops with that of its type of
+// peaks compares a class with the machine's roof: each cell's bytes and flops with the roof for its type of
 // weights and number of threads, so that mixed types add up by what each needs.
 func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	if j.machine == nil {
@@ -34,7 +34,7 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 			if c.units == "" {
 				c.units = r.Units
 			} else if c.units != r.Units {
-				c.units = "-" // of several
+				c.units = "-" // several
 			}
 		}
 	}
@@ -53,14 +53,14 @@ func (j *judge) peaks(g *workGroup, c *workClass, cells []*workCell) {
 	}
 }
 
-// roofKey is a way of one phase.
+// roofKey is a kind of work of one phase.
 type roofKey struct {
 	g *workGroup
 	workKind
 }
 
-// roofOf is the roof of products of one type and number of threads: that of the instructions for small
-// matrices where more was reached than vectors give.
+// roofOf is the roof of matmuls of one type and number of threads: that of the matrix instructions where the
+// observed rate exceeds what vectors give.
 func (j *judge) roofOf(g *workGroup, w workKind) roof.Roof {
 	k := roofKey{g, w}
 	r, ok := j.roofs[k]
@@ -78,11 +78,11 @@ func (j *judge) roofOf(g *workGroup, w workKind) roof.Roof {
 	return r
 }
 
-// fromCache is how much above the memory's roof a rate must be to come from a cache: roofs are measured, to
-// some percent.
+// fromCache is how far above the memory's roof a rate must be to be attributed to a cache: roofs are measured
+// to within some percent.
 const fromCache = 1.1
 
-// decide tells memory from compute, as docs/verdict.md says.
+// decide distinguishes memory from compute by the rule of docs/verdict.md.
 func (j *judge) decide(g *workGroup, c *workClass) {
 	c.counted = j.counts(&c.sum)
 	says := j.typeMix(g, c)
@@ -142,7 +142,7 @@ func (c *workClass) byRoof(says summary.Bound) {
 	}
 }
 
-// byReference decides by what other phases reached, where the memory's roof is not known.
+// byReference decides by what other phases reached, where the memory's roof is unknown.
 func (c *workClass) byReference(j *judge, g *workGroup, says summary.Bound) {
 	cores := j.s.Run.Cores
 	all := cores <= 0 || g.team >= cores
@@ -193,7 +193,7 @@ func (c *workClass) byReference(j *judge, g *workGroup, says summary.Bound) {
 	}
 }
 
-// byCounters takes what the cores themselves counted: it decides where rates do not, agrees, or casts doubt.
+// byCounters uses what the cores themselves counted: it decides where rates do not, confirms, or casts doubt.
 func (j *judge) byCounters(c *workClass) {
 	b, sure := c.counted.says(c.sum.bytes)
 	text := c.counted.text(c.sum.bytes)
@@ -222,7 +222,7 @@ func (j *judge) byCounters(c *workClass) {
 	}
 }
 
-// doubts collects why a class's judgement is no surer.
+// doubts collects the reasons why a class's confidence is not higher.
 func (j *judge) doubts(g *workGroup, c *workClass) {
 	add := func(s string) { c.reasons = append(c.reasons, s) }
 	switch {
@@ -301,9 +301,9 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	}
 }
 
-// cacheDoubt says that what is read can lie in a cache: what a step reads, weights and the cache of keys and
-// values, is less than the last level holds; or it is what the operator before just wrote. Empty: it cannot.
-// Misses that are known to have been few or many take the place of the sizes.
+// cacheDoubt says that what is read may be in a cache: a step reads less (weights and KV cache) than the last
+// level holds, or it reads what the previous operator just wrote. Empty: it cannot be. Where misses are known
+// to be few or many, they are used instead of the sizes.
 func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	if v := c.counted.share(c.sum.bytes); v != nil && *v >= mostTraffic {
 		return ""
@@ -323,13 +323,13 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	return ""
 }
 
-// stepBytes is what the operators of a step read and write, those of weights and attention.
+// stepBytes is what the operators of a step, those with weights and attention, read and write.
 func (g *workGroup) stepBytes() float64 {
 	sum := g.sums(func(c *workCell) bool { return c.kind != ops.ClassOther })
 	return num.SafeRatio(sum.bytes, g.traced)
 }
 
-// far tells that the other roof is so far that a higher one changes nothing.
+// far reports that the other roof is so far away that a higher one changes nothing.
 func (c *workClass) far() bool {
 	return c.bound == summary.BoundCompute && c.memPeak != nil && *c.memPeak <= farBelow
 }

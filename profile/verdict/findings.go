@@ -18,14 +18,14 @@ import (
 
 const (
 	maxFindings = 5
-	minGain     = 0.01 // of the phase's time: less is not worth a look
+	minGain     = 0.01 // of the phase's time: less is not reported
 	slowerThan  = 0.85 // of the others' rate
 	slowStep    = 1.3  // of the other steps' mean
 	minBytes    = 1 << 16
 )
 
-// findings returns what is most worth looking at: losses by the time they could give back in this run,
-// then what takes the most time.
+// findings returns what is most worth looking at: losses by the time to be gained in this run, then what
+// takes the most time.
 func (j *judge) findings() []summary.Finding {
 	var losses, rest []summary.Finding
 	for i := range j.s.Phases {
@@ -76,7 +76,7 @@ func (j *judge) findings() []summary.Finding {
 	return append([]summary.Finding{}, all...)
 }
 
-// finder looks through one phase.
+// finder searches one phase.
 type finder struct {
 	j     *judge
 	ps    *summary.Phase
@@ -102,7 +102,7 @@ func (f *finder) params(more ...string) map[string]string {
 	return p
 }
 
-// sel is how the tables call a row: its key, with the type where several have that key.
+// sel is the name of a row in the tables: its key, with the type where several rows have that key.
 func (f *finder) sel(r *workCell) string {
 	for _, c := range f.g.inOrder() {
 		if c.name == r.name && c.typ != r.typ && r.typ != "" {
@@ -112,7 +112,7 @@ func (f *finder) sel(r *workCell) string {
 	return r.name
 }
 
-// search is what finds a row's operators in their graph. A tied output goes by its weight.
+// search is the search term that finds a row's operators in their graph. A tied output goes by its weight.
 func search(name string) string {
 	if w, ok := strings.CutPrefix(name, "output ("); ok {
 		return strings.TrimSuffix(w, ")")
@@ -120,7 +120,7 @@ func search(name string) string {
 	return name
 }
 
-// loss adds a finding with the time that it could give back, which was lost in of ns of steps.
+// loss adds a finding with the time to be gained, which was lost in of ns of steps.
 func (f *finder) loss(x summary.Finding, lost float64, steps, of int64) {
 	whole := float64(of) * f.ps.Longer()
 	if of <= 0 || steps <= 0 || lost < minGain*whole {
@@ -147,14 +147,14 @@ func fig(name string, v float64, unit, text string) summary.Evidence {
 	return summary.Evidence{Name: name, Value: &v, Unit: unit, Text: text}
 }
 
-// each says a time a step and its share: "1.20 ms a step (3 %)".
+// each formats a time per step and its share: "1.20 ms a step (3 %)".
 func (f *finder) each(ns float64) string {
 	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " a step (" +
 		format.Share(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
 }
 
-// slowWeight finds the products that read, or where computing bounds them compute, slower than those
-// of the same type beside them.
+// slowWeight finds the matmuls that are slower than those of the same type beside them: at reading or, where
+// they are compute-bound, at computing.
 func (f *finder) slowWeight() {
 	bound := summary.BoundMemory
 	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
@@ -216,7 +216,7 @@ func (f *finder) slowStep() {
 	if ps.Phase != string(profile.Decode) || ps.Steps < fewSteps {
 		return
 	}
-	// The others' mean: the slowest one is not to hide itself.
+	// The mean of the others: the slowest must not hide itself.
 	all, n := float64(ps.Dur), ps.Steps
 	if e, seen := ps.EndToEndStep(); seen > 1 {
 		all, n = e*float64(seen), seen
@@ -254,13 +254,13 @@ func (f *finder) slowStep() {
 			"its threads were ready and had no CPU, in sum"))
 	}
 	x.Text += "."
-	// One step's loss is seldom a notable part of the run: what counts is that it stands out.
+	// One step's loss is seldom a notable part of the run; what counts is how much it stands out.
 	each, part := over/float64(n), over/all
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &over
 	f.add(x)
 }
 
-// between finds time between steps that follow each other.
+// between finds time between consecutive steps.
 func (f *finder) between() {
 	g := f.g
 	if f.ps.Phase != string(profile.Decode) || g.betweens < fewSteps || f.ps.Steps <= 0 {
@@ -297,7 +297,7 @@ func (f *finder) wait() {
 
 func (f *finder) disk() {
 	if f.g.disk.wall > 0 {
-		return // faults themselves tell it
+		return // the faults themselves report it
 	}
 	all := f.g.sums(func(*workCell) bool { return true })
 	rows := f.g.rows(func(c *workCell) bool { return c.disk > 0 })
@@ -388,7 +388,7 @@ func (f *finder) gap() {
 		f.ps.Traced, f.ps.TracedDur)
 }
 
-// layer finds the layer whose operators take longest beyond the same operators of the other layers.
+// layer finds the layer whose operators exceed the same operators of the other layers the most.
 func (f *finder) layer() {
 	by := map[cellKey][]*workCell{}
 	for _, c := range f.g.inOrder() {
@@ -400,7 +400,7 @@ func (f *finder) layer() {
 	}
 	over, of, names := map[int]float64{}, map[int]float64{}, map[int]string{}
 	most := map[int]float64{}
-	// in one order: sums of floats depend on it
+	// in a deterministic order: floating-point sums depend on it
 	groups := slices.Collect(maps.Values(by))
 	for _, cells := range groups {
 		slices.SortFunc(cells, compareCells)
@@ -417,7 +417,7 @@ func (f *finder) layer() {
 		slices.Sort(times)
 		median := times[len(times)/2]
 		for _, c := range cells {
-			// What moves other bytes is another operator.
+			// An operator that moves other bytes is not comparable.
 			if ref := cells[0]; num.SafeRatio(c.bytes, c.calls) != num.SafeRatio(ref.bytes, ref.calls) &&
 				ref.kind == ops.ClassProduct {
 				continue
@@ -462,7 +462,7 @@ func (f *finder) probes() {
 	}
 }
 
-// slowClass finds attention that neither reads nor computes near the rates that products with weights reach.
+// slowClass finds attention that neither reads nor computes near the rates that weight matmuls reach.
 func (f *finder) slowClass() {
 	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
 		if c.what != "attention" || !c.neither || c.mem == nil || c.arith == nil {
@@ -483,7 +483,7 @@ func (f *finder) slowClass() {
 	}
 }
 
-// heaviest names the operators that take most of a phase, which is no loss.
+// heaviest names the operators that take most of a phase, which is not a loss.
 func (f *finder) heaviest() {
 	rows := f.g.rows(func(c *workCell) bool { return c.dur > 0 })
 	for i, r := range rows[:min(2, len(rows))] {

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// diskSum is what the steps of a phase of one model waited for the disk.
+// diskSum is the time that the steps of a phase of one model waited for the disk.
 type diskSum struct{ wall, majors, read, steps int64 }
 
 func (d *diskSum) step(s *profile.Step) {
@@ -30,8 +30,8 @@ func (d *diskSum) merge(o *diskSum) {
 	d.steps += o.steps
 }
 
-// faulted finds time in which threads waited for pages that were read from disk: measured, where page faults
-// were recorded.
+// faulted finds time in which threads waited for pages that were read from disk, as measured where page
+// faults were recorded.
 func (f *finder) faulted() {
 	d := &f.g.disk
 	if d.wall <= 0 || f.ps.Steps <= 0 {
@@ -57,7 +57,7 @@ func (f *finder) faulted() {
 	f.loss(x, float64(d.wall), f.ps.Steps, f.ps.Dur)
 }
 
-// faulted gives each cell the time by which recorded page faults delayed its operators.
+// faulted sets for each cell the time by which recorded page faults delayed its operators.
 func (j *judge) faulted() {
 	for _, k := range j.keys {
 		for _, c := range j.groups[k].inOrder() {
@@ -69,8 +69,8 @@ func (j *judge) faulted() {
 	}
 }
 
-// blocked gives each cell the time by which its operators were late as a thread slept and could not be
-// interrupted: what it does mostly then is reading. How many faults that were may be known.
+// blocked sets for each cell the time by which its operators were late because a thread was in
+// uninterruptible sleep: mostly reading. The number of faults behind it may be known.
 func (j *judge) blocked() {
 	j.byState = true
 	for _, k := range j.keys {
@@ -81,12 +81,12 @@ func (j *judge) blocked() {
 	}
 }
 
-// inferred tells that time is said to be the disk's as threads were blocked, and for no other reason.
+// inferred reports that time is attributed to the disk only because threads were blocked.
 func (j *judge) inferred(majors int64) bool { return j.byState && majors == 0 }
 
 const notWhatFor = "That threads were blocked is seen, not what for: reading from disk, mostly. Page faults tell (record --faults)."
 
-// diskWords say what is lost to the disk, behind a share.
+// diskWords describes what is lost to the disk, after a share.
 func (j *judge) diskWords() string {
 	if j.byState {
 		return "is lost while a thread is blocked, mostly reading from disk"
@@ -108,7 +108,7 @@ func (f *finder) blocked(all *workCell, longest *workCell) {
 		float64(all.disk), f.ps.Traced, f.ps.TracedDur)
 }
 
-// takeDisk takes time that went to the disk out of the time off the CPU, then of waiting, then of work.
+// takeDisk takes disk time out of the off-CPU time, then out of waiting, then out of work.
 func (c *workCell) takeDisk(ns int64) {
 	left := min(ns, c.dur)
 	c.disk = left

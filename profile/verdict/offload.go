@@ -8,16 +8,16 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// What a device computes need not be in a step's time either: the call that hands graphs over returns before,
-// and the engine waits when it reads the result. Where that is most of the time, a phase is judged by the
-// time until its results are there.
+// What a device computes need not be in a step's time either: the call that hands graphs over returns
+// earlier, and the engine waits when it reads the result. Where that is most of the time, a phase is judged
+// by the time until its results are there.
 
-// deviceOf returns a phase's split and the backend that had work for most of the time until its results, nil
-// if none had or that is in the step's call.
+// deviceOf returns a phase's split and the backend that had work for most of the end-to-end time. The backend
+// is nil if there is none, or if that time is inside the step's call.
 func (j *judge) deviceOf(ps *summary.Phase) (*offload.Offload, *offload.Backend) {
 	for i := range j.s.Phases {
 		if q := &j.s.Phases[i]; q != ps && keyOf(q).Phase == keyOf(ps).Phase {
-			return nil, nil // of several models: whose it is was not kept
+			return nil, nil // several models: whose it is was not kept
 		}
 	}
 	for i := range j.s.Offload {
@@ -34,13 +34,13 @@ func (j *judge) deviceOf(ps *summary.Phase) (*offload.Offload, *offload.Backend)
 	return nil, nil
 }
 
-// onDevice tells that most of the time until a phase's results passes on a device, after the steps' calls.
+// onDevice reports that most of a phase's end-to-end time passes on a device, after the steps' calls.
 func (j *judge) onDevice(ps *summary.Phase) bool {
 	_, b := j.deviceOf(ps)
 	return b != nil
 }
 
-// device replaces a verdict on the steps' calls where most of the time until their results a device has work.
+// device replaces a verdict on the steps' calls where a device has work for most of the end-to-end time.
 func (o *opinion) device() {
 	x, b := o.j.deviceOf(o.ps)
 	if b == nil {

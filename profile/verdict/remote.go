@@ -10,11 +10,11 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// What another process computes is in no step's time: the call that hands a graph over returns before. So
+// What another process computes is in no step's time: the call that hands a graph over returns earlier. So
 // such a phase is judged by the time until its results are there.
 
-// remoteOf returns what another process did most for a phase, nil if none did or its client was not seen to
-// wait.
+// remoteOf returns the largest part of a phase's work that another process did, nil if there is none or its
+// client was not seen to wait.
 func (j *judge) remoteOf(ps *summary.Phase) *summary.Remote {
 	for i := range j.s.Remote {
 		r := &j.s.Remote[i]
@@ -30,7 +30,7 @@ func (j *judge) remoteOf(ps *summary.Phase) *summary.Remote {
 	return nil
 }
 
-// elsewhere tells that most of the time until a phase's results another process computes.
+// elsewhere reports that another process computes for most of a phase's end-to-end time.
 func (j *judge) elsewhere(ps *summary.Phase) bool {
 	r := j.remoteOf(ps)
 	return r != nil && r.PerStep() >= mostShare**r.StepDur
@@ -38,8 +38,8 @@ func (j *judge) elsewhere(ps *summary.Phase) bool {
 
 func (f *finder) elsewhere() bool { return f.j.elsewhere(f.ps) }
 
-// remote replaces a verdict on the steps' calls where most of the time until their results another process
-// computes.
+// remote replaces a verdict on the steps' calls where another process computes for most of the end-to-end
+// time.
 func (o *opinion) remote() {
 	r := o.j.remoteOf(o.ps)
 	if !o.j.elsewhere(o.ps) {
@@ -66,7 +66,7 @@ func (o *opinion) remote() {
 	}
 }
 
-// remote says what the way to the other process and back takes.
+// remote reports the cost of communication with the other process.
 func (f *finder) remote() {
 	r := f.j.remoteOf(f.ps)
 	if r == nil || r.Wire == nil {
@@ -88,7 +88,7 @@ func (f *finder) remote() {
 	f.add(x)
 }
 
-// heaviestThere names the operators that take most of what the other process computes, which is no loss.
+// heaviestThere names the operators that take most of what the other process computes, which is not a loss.
 func (f *finder) heaviestThere() {
 	r := f.j.remoteOf(f.ps)
 	for i := range min(2, len(r.Rows)) {

@@ -18,7 +18,7 @@ import (
 func (j *judge) rowVerdicts() {
 	by := j.s.By
 	if by == facts.ByThread || by == facts.ByStep {
-		return // of parts of operators, and of unlike ones
+		return // the rows are parts of operators, or of unlike ones
 	}
 	for i := range j.s.Phases {
 		ps := &j.s.Phases[i]
@@ -54,7 +54,7 @@ func (j *judge) rowVerdicts() {
 	}
 }
 
-// rowKey is the row that a cell's operators stand in, as group.facts has it.
+// rowKey is the row that a cell's operators belong to, as in stat.Group.facts.
 func (c *workCell) rowKey(by facts.By) string {
 	switch by {
 	case facts.ByOp:
@@ -70,10 +70,11 @@ func (c *workCell) rowKey(by facts.By) string {
 	return c.name + "\x00" + c.typ
 }
 
-// rowVerdict judges some cells, of which there are to be calls operators; nil where others belong to them.
+// rowVerdict judges some cells, which should contain calls operators; nil where other operators belong to
+// them.
 func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
 	calls int64) *summary.RowVerdict {
-	slices.SortFunc(cells, compareCells) // sums of floats depend on the order
+	slices.SortFunc(cells, compareCells) // floating-point sums depend on the order
 	c := workClass{what: "other", sum: sumOf(cells)}
 	if c.sum.calls != calls || calls == 0 || c.sum.dur <= 0 {
 		return nil
@@ -174,7 +175,7 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
 	return out
 }
 
-// roofText says how near the operators are to the roof.
+// roofText describes how near the operators are to the roof.
 func (c *workClass) roofText() []string {
 	if c.memPeak == nil || c.neither {
 		return nil
@@ -189,7 +190,7 @@ func (c *workClass) roofText() []string {
 	return []string{text + "."}
 }
 
-// mostTime is the bound that has most of the time, and for a mixed one its parts.
+// mostTime is the bound with most of the time, and for a mixed one its parts.
 func mostTime(parts []boundShare) (summary.Bound, []summary.Bound) {
 	if len(parts) == 0 {
 		return summary.BoundUnknown, nil
@@ -200,7 +201,7 @@ func mostTime(parts []boundShare) (summary.Bound, []summary.Bound) {
 			large = append(large, p.bound)
 		}
 	}
-	// What is not known does not outweigh the disk: a part of it can be the kernel's work for what is read.
+	// Unknown time does not outweigh the disk: a part of it can be the kernel's work for what is read.
 	disk := parts[0].bound == summary.BoundUnknown && slices.Contains(large, summary.BoundDisk)
 	switch {
 	case parts[0].share >= mostShare && !disk, len(large) == 1:
@@ -211,7 +212,8 @@ func mostTime(parts []boundShare) (summary.Bound, []summary.Bound) {
 	return summary.BoundUnknown, nil
 }
 
-// slept: threads that were off their CPUs slept, as nobody was seen to run there instead.
+// slept reports whether off-CPU threads slept: others were seen to run there for less than a quarter of that
+// time.
 func (j *judge) slept(g *workGroup) bool {
 	var ran int64
 	for _, c := range g.instead {

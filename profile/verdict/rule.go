@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict says what bounds each phase and each row of a run, and what is most worth looking at
+// Package verdict determines what bounds each phase and each row of a run, and what is most worth looking at
 // (docs/verdict.md).
 package verdict
 
@@ -19,23 +19,23 @@ import (
 
 // judge computes verdicts and findings of a Stat.
 type judge struct {
-	machine *roof.Peaks // what it can do; nil: not asked for
+	machine *roof.Peaks // the machine's peaks; nil: not requested
 	by      facts.By    // of the rows
-	cpus    int         // that the threads may use together; 0: not known
+	cpus    int         // CPUs that the threads may use together; 0: unknown
 	s       *summary.Stat
 	groups  map[facts.ModelKey]*workGroup
 	keys    []facts.ModelKey // in order
 	totals  []int64          // of each counter, over the run
 	judged  map[*workGroup][]workClass
 	roofs   map[roofKey]roof.Roof
-	// byState: the disk's time is that in which threads were blocked; page faults were not counted or have no
-	// durations.
+	// byState: disk time is the time in which threads were blocked, because page faults were not counted or
+	// have no durations.
 	byState bool
 }
 
-// Judge adds verdicts and findings to the statistics of a run, which differ in their grouping alone. peaks
-// are those of the machine, nil where none were asked for; cpus how many the threads that computed may use
-// together, 0 where that is not known.
+// Judge adds verdicts and findings to the statistics of a run, which differ only in their grouping. peaks are
+// those of the machine, nil if none were requested. cpus is how many CPUs the computing threads may use
+// together, 0 if unknown.
 func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 	s := all[0]
 	j := &judge{machine: peaks, cpus: cpus, s: s, groups: w.joined()}
@@ -80,13 +80,13 @@ func keyOf(ps *summary.Phase) facts.ModelKey {
 // sureWords by level; unknown has none.
 var sureWords = []string{"", summary.SureLow, summary.SureMedium, summary.SureHigh}
 
-// opinion is a verdict under way.
+// opinion is a verdict while it is formed.
 type opinion struct {
 	j       *judge
 	ps      *summary.Phase
 	g       *workGroup
 	classes []workClass
-	slept   bool // threads that were off their CPUs slept
+	slept   bool // threads that were off-CPU slept
 	v       summary.Verdict
 	sure    int
 	reasons []string
@@ -139,14 +139,14 @@ func joinSentences(s []string) string {
 
 func (o *opinion) name() string { return phaseName(o.j.s, o.ps.Phase, o.ps.Model) }
 
-// evidence adds a figure; a nil one says that it is not known.
+// evidence adds a figure; a nil one means that it is unknown.
 func (o *opinion) evidence(name string, v *float64, unit, text string) {
 	o.v.Evidence = append(o.v.Evidence, summary.Evidence{Name: name, Value: v, Unit: unit, Text: text})
 }
 
 func (o *opinion) figure(name string, v float64, unit, text string) { o.evidence(name, &v, unit, text) }
 
-// withoutOperators judges by what is left: the graphs of a step.
+// withoutOperators judges by the graphs of a step alone.
 func (o *opinion) withoutOperators() {
 	ps, g := o.ps, o.g
 	o.v.Bound = summary.BoundUnknown
@@ -183,7 +183,7 @@ func (o *opinion) backendText(part float64) string {
 		", whose operators no probe sees"
 }
 
-// causes sums up what the steps' time went to.
+// causes sums up the causes of the steps' time.
 func (o *opinion) causes() {
 	ps, g := o.ps, o.g
 	if ps.TracedDur <= 0 || ps.Traced <= 0 {
@@ -206,8 +206,8 @@ func (o *opinion) causes() {
 	}
 	add(summary.BoundDisk, "disk", disk)
 	add(summary.BoundWait, "wait", wait)
-	// Time off a CPU is interference where others were seen to run there; else threads slept. Without
-	// scheduling events nothing is known of it.
+	// Off-CPU time is interference where others were seen to run there; otherwise threads slept. Without
+	// scheduling events its cause is unknown.
 	if o.slept = o.j.slept(g); o.slept {
 		add(summary.BoundWait, "sleep", off)
 	} else {
@@ -225,7 +225,7 @@ func (o *opinion) causes() {
 	slices.SortStableFunc(o.v.Causes, func(a, b summary.Cause) int { return cmp.Compare(b.Share, a.Share) })
 }
 
-// boundShare is the share of the time that one bound has.
+// boundShare is the share of the time that is due to one bound.
 type boundShare struct {
 	bound summary.Bound
 	share float64
@@ -258,7 +258,7 @@ func (o *opinion) cause(what string) float64 {
 	return 0
 }
 
-// choose takes the cause that has most of the time.
+// choose picks the cause with most of the time.
 func (o *opinion) choose() {
 	parts := o.parts()
 	o.v.Bound = summary.BoundUnknown
@@ -327,7 +327,7 @@ func (o *opinion) less(why string) {
 	o.reasons = append(o.reasons, why)
 }
 
-// caution lowers how sure the verdict is by what makes all of its figures doubtful.
+// caution lowers the confidence for reasons that make all figures doubtful.
 func (o *opinion) caution() {
 	ps, s := o.ps, o.j.s
 	if ps.ProbeShare != nil && *ps.ProbeShare >= muchProbe {
@@ -360,34 +360,34 @@ func (o *opinion) caution() {
 	}
 }
 
-const atLimit = 0.8 // one that is needed for this part of the time may
+const atLimit = 0.8 // a resource needed for this part of the time may bound
 
 const atPeak = 0.7 // of a measured peak: what real programs reach
 
-const farBelow = 0.25 // needed for no more than this part: far from bounding
+const farBelow = 0.25 // needed for at most this part of the time: far from bounding
 
-const fewFlops = 8.0 // flop/B below which no machine's cores come before its memory, if all compute
+const fewFlops = 8.0 // flop/B below which memory limits any machine before its cores do, if all compute
 
 const fewSteps = 3
 
-const manyFlops = 50.0 // flop/B above which no machine's memory comes before its cores
+const manyFlops = 50.0 // flop/B above which the cores limit any machine before its memory does
 
-const minRefDur = 1e6 // ns of work that a rate must stand for to be one that the machine reached
+const minRefDur = 1e6 // ns of work behind a rate for it to count as one that the machine reached
 
 const mostShare = 0.5 // a cause with this part of the time is the bound
 
 const muchProbe = 0.1 // of the phase's time: figures are doubtful
 
-const otherRate = 1.25 // rates apart by this factor are not
+const otherRate = 1.25 // rates that differ by this factor are different
 
-const partShare = 0.2 // one with this part is named in a mixed bound
+const partShare = 0.2 // a cause with this part is named in a mixed bound
 
-const ruledOut = 0.5 // a resource that is needed for no more than this part of the time does not bound
+const ruledOut = 0.5 // a resource needed for at most this part of the time does not bound
 
 const sameRate = 1.1 // rates within this factor are the same
 
-// The rule's thresholds; docs/verdict.md gives their reasons.
+// The rule's thresholds; docs/verdict.md explains them.
 const (
-	shortOp = 10_000 // ns: operators that last less on average are mostly begin and end
+	shortOp = 10_000 // ns: operators shorter than this on average are mostly start and end
 
 )

@@ -11,14 +11,14 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// run sums up the verdicts of all phases: each cause counts with its phase's time in steps. nil where no
+// run sums up the verdicts of all phases: each cause is weighted with its phase's time in steps. nil where no
 // phase has causes.
 func (j *judge) run() *summary.Verdict {
 	v := &summary.Verdict{Phase: "run", Among: []summary.Bound{}, Names: []string{},
 		Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}
 	var all, known, steps int64
 	var ps []boundShare
-	surest := map[summary.Bound]float64{} // the share of the phase whose judgement stands for a bound
+	surest := map[summary.Bound]float64{} // the share of the phase whose judgement represents a bound
 	sure := map[summary.Bound]string{}
 	for i := range j.s.Phases {
 		f := &j.s.Phases[i]
@@ -118,7 +118,7 @@ func (j *judge) run() *summary.Verdict {
 
 func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// runWords follow "Of the time of all steps 60 %".
+// runWords complete "Of the time of all steps 60 %".
 var runWords = map[summary.Bound]string{
 	summary.BoundMemory: "goes into reading", summary.BoundCompute: "goes into computing",
 	summary.BoundWait:         "is lost waiting for other threads",

@@ -93,7 +93,7 @@ func (o *opinion) classText(c *workClass) string {
 	return text
 }
 
-// workText says what takes the time, and how little of the other resource it needs.
+// workText describes what takes the time, and how little of the other resource it needs.
 func (o *opinion) workText(c *workClass) string {
 	text := format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
 	read := format.Sentence.Number(num.SafeRatio(c.sum.bytes, c.sum.bytesDur)) + " GB/s"
@@ -134,8 +134,8 @@ func (o *opinion) workText(c *workClass) string {
 	return text
 }
 
-// whileWorking is the rate while threads work, where waiting and lost CPUs made it another than that of the
-// whole: ", while working 13.6".
+// whileWorking describes the rate while threads work, where waiting and lost CPUs made it differ from the
+// overall rate: ", while working 13.6".
 func (c *workClass) whileWorking(rate, working float64) string {
 	if working < 1.1*rate {
 		return ""
@@ -253,7 +253,7 @@ func (o *opinion) partText(p boundShare) string {
 	return s + "is in operators of which memory and compute cannot be told apart"
 }
 
-// besides names a loss that is not the bound itself.
+// besides describes a loss other than the bound itself.
 func (o *opinion) besides() string {
 	if o.v.Bound == summary.BoundMixed {
 		return ""
@@ -286,7 +286,7 @@ func (o *opinion) besides() string {
 	return ""
 }
 
-// figures lists what the verdict rests on.
+// figures lists the verdict's evidence.
 func (o *opinion) figures(c *workClass) {
 	ps := o.ps
 	if c != nil && c.sum.calls > 0 {

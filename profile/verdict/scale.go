@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	scales   = 0.85 // of the threads' ratio: what grows so with the threads is each core's own
-	noGrowth = 1.15 // what grows by no more although twice the threads or more worked is common to all
+	scales   = 0.85 // of the threads' ratio: a rate that grows this much with the threads is per core
+	noGrowth = 1.15 // a rate that grows by at most this with at least twice the threads is shared
 )
 
-// scaling asks products that teams of several sizes computed in one phase, of the same type: a rate that
-// grows with the threads is each core's own limit (compute), one that does not grow is that of what they
-// share (memory). Empty: there are no such teams, or the rate tells neither. fewer and more are the numbers
-// of threads.
+// scaling compares matmuls that teams of several sizes computed in one phase, of the same type: a rate that
+// grows with the threads is each core's own limit (compute), one that does not grow is that of a shared
+// resource (memory). Empty: there are no such teams, or the rate is not conclusive. fewer and more are the
+// numbers of threads.
 func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, more int) {
 	if c.what != "products" {
 		return "", 0, 0
@@ -47,7 +47,7 @@ func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, mor
 
 func similar(a, b float64) bool { return a <= sameRate*b && b <= sameRate*a }
 
-// byScaling decides by teams of several sizes what rates left open.
+// byScaling decides, by teams of several sizes, what rates left open.
 func (j *judge) byScaling(g *workGroup, c *workClass) {
 	if c.bound != summary.BoundUnknown || c.short {
 		return

@@ -17,10 +17,10 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// maxName is how much of a name stands in a sentence.
+// maxName is the maximum length of a name in a sentence.
 const maxName = 40
 
-// shortName cuts a long name at its end, between characters.
+// shortName truncates a long name at its end, between characters.
 func shortName(s string) string {
 	if len(s) <= maxName {
 		return s
@@ -32,7 +32,7 @@ func shortName(s string) string {
 	return s[:to] + ".."
 }
 
-// andList writes "a", "a and b", "a, b and c".
+// andList formats "a", "a and b", "a, b and c".
 func andList(s []string) string {
 	if len(s) < 2 {
 		return strings.Join(s, "")

@@ -14,40 +14,40 @@ import (
 	"slices"
 )
 
-// workClass is a kind of operators, of which it is asked whether reading or computing takes their time.
+// workClass is a kind of operators, for which the rule decides whether reading or computing takes their time.
 type workClass struct {
 	what string // products, attention, other
 	sum  workCell
 	judgement
 }
 
-// judgement of one class.
+// judgement is the judgement on one class.
 type judgement struct {
 	bound   summary.Bound
 	among   []summary.Bound
 	sure    int  // 1 low, 2 medium, 3 high
-	neither bool // neither reading nor computing at a rate that comes near the best
-	short   bool // operators so short that starting and ending them counts
-	// mem and arith are the parts of the class's work in which the bytes could be read, and the flops be
-	// computed, at the rates of ref: at most that, as the machine may be faster than what this run shows.
-	// nil: no such rate is known.
+	neither bool // neither reads nor computes at a rate near the best
+	short   bool // operators so short that starting and ending them matters
+	// mem and arith are the fractions of the class's work in which the bytes could be read, and the flops
+	// computed, at the rates of ref. They are upper bounds, because the machine may be faster than this run
+	// shows. nil: no such rate is known.
 	mem, arith       *float64
 	memRef, arithRef reference
-	// memPeak and arithPeak are the same at the machine's roof: the least part of the threads' work in which
-	// they could be. nil: not known. gbps and gflops are that roof for these operators, all types together,
-	// units what it is of; ridge is the intensity at which both take as long.
+	// memPeak and arithPeak are the same at the machine's roof: lower bounds of the fractions. nil: unknown.
+	// gbps and gflops are that roof for these operators, all types combined, and units is its unit; ridge is
+	// the arithmetic intensity at which both take equally long.
 	memPeak, arithPeak  *float64
 	roofGBps, roofFlops float64
 	units               string
 	ridge               float64
 	cached              bool     // read faster than memory gives
 	counted             *counted // nil: nothing was counted
-	// arithFar: where the arithmetic's rates were reached, reading could not hold it up.
+	// arithFar: at the reference rates of arithmetic, reading could not be the limit.
 	arithFar bool
 	reasons  []string
 }
 
-// reference is a rate that was reached elsewhere, and where.
+// reference is a rate that was reached elsewhere in the run, and where.
 type reference struct {
 	rate  float64 // GB/s, GFLOP/s
 	where string  // "prefill", "the products"
@@ -56,35 +56,35 @@ type reference struct {
 func (c *workCell) gbps() float64   { return num.SafeRatio(c.bytes, c.bytesDur) }
 func (c *workCell) gflops() float64 { return num.SafeRatio(c.flops, c.flopsDur) }
 
-// reading and computing are rates while threads work, of operators whose bytes and flops are all known: what
-// they waited or had no CPU for says nothing of the machine.
+// reading and computing are rates while threads work, over operators whose bytes and flops are all known:
+// waiting and lost CPUs reveal nothing about the machine.
 func (c *workCell) reading() float64   { return num.SafeRatio(c.bytes, c.work) }
 func (c *workCell) computing() float64 { return num.SafeRatio(c.flops, c.work) }
 func (c *workCell) intensity() float64 { return num.SafeRatio(c.flops, c.bytes) }
 
-// onCPU is the time of the operators without what they lasted longer as a thread had lost its CPU.
+// onCPU is the time of the operators without their delay because a thread had lost its CPU.
 func (c *workCell) onCPU() int64 { return c.dur - c.off }
 
-// workKind is how products with weights are computed: those of one way can be compared.
+// workKind is how weight matmuls are computed: those of one kind are comparable.
 type workKind struct {
 	typ    string
 	chosen bool
 	team   int
 }
 
-// ways lists a phase's.
+// ways lists the kinds of a phase.
 func (g *workGroup) ways() []workKind {
 	g.byWay()
 	return g.wayList
 }
 
-// products is the sum of a phase's products with weights of one way.
+// products is the sum of a phase's weight matmuls of one kind.
 func (g *workGroup) products(w workKind) workCell {
 	g.byWay()
 	return g.waySums[w]
 }
 
-// byWay adds up the products with weights of each way, once all operators came.
+// byWay sums up the weight matmuls of each kind, once all operators have come.
 func (g *workGroup) byWay() {
 	if g.waySums != nil {
 		return
@@ -108,8 +108,8 @@ func (g *workGroup) byWay() {
 
 func (c *workCell) way() workKind { return workKind{c.typ, c.chosen, c.team} }
 
-// needs computes mem and arith of products with weights from other phases' products with weights of the same
-// type: what is compared are the same weights, read and computed by as many threads.
+// needs computes mem and arith of weight matmuls from other phases' weight matmuls of the same type: the same
+// weights, read and computed by as many threads.
 func (j *judge) needs(k facts.ModelKey, g *workGroup, c *workClass, cells []*workCell) {
 	var memNeed, memOf, arithNeed, arithOf float64
 	var memLongest, arithLongest int64
@@ -170,8 +170,8 @@ func phaseWord(p profile.Phase) string {
 	return string(p)
 }
 
-// needsOfOthers computes mem and arith of operators that are no products: against the best that products with
-// weights reached in this run.
+// needsOfOthers computes mem and arith of operators that are not matmuls: compared with the best that weight
+// matmuls reached in this run.
 func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 	for _, k := range j.keys {
 		o := j.groups[k]
@@ -197,15 +197,16 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 	}
 }
 
-// typeMix asks products of differently packed weights: if they read at one rate, time follows bytes; if they
-// compute at one rate, it follows flops. It needs two types with notable time whose flops for a byte differ.
+// typeMix compares matmuls of differently packed weights: if they read at the same rate, time follows bytes;
+// if they compute at the same rate, it follows flops. It needs two types with notable time and different
+// flops per byte.
 func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 	if c.what != "products" {
 		return ""
 	}
 	var sums []workCell
 	for _, w := range g.ways() {
-		if w.chosen || w.team != g.team { // read and computed in another way: no comparison
+		if w.chosen || w.team != g.team { // read and computed in another way: not comparable
 			continue
 		}
 		if p := g.products(w); float64(p.dur) >= 0.1*float64(c.sum.dur) && p.work >= minRefDur &&
@@ -223,7 +224,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 		}
 		return hi / lo
 	}
-	// while they work: types do not wait, or lose their CPUs, alike
+	// while they work: types differ in how much they wait or lose their CPUs
 	read, computed := spread((*workCell).reading), spread((*workCell).computing)
 	switch {
 	case read <= sameRate && computed >= otherRate:
@@ -237,7 +238,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 var classNames = map[string]string{"products": "products with weights", "attention": "attention's operators",
 	"other": "other operators"}
 
-// classes sorts a phase's operators and judges each class.
+// classes groups a phase's operators into classes and judges each.
 func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {
 	if done := j.judged[g]; done != nil {
 		return done
@@ -268,7 +269,7 @@ func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {
 	return out
 }
 
-// statPeaks lists the roofs of the threads and types that a run has.
+// statPeaks lists the roofs of the threads and types in a run.
 func (j *judge) statPeaks() *roof.Used {
 	p := j.machine
 	if p == nil {
@@ -296,5 +297,5 @@ func (j *judge) statPeaks() *roof.Used {
 	return out
 }
 
-// MaxRoofs bounds the list of roofs: a run has a few numbers of threads, and a few types.
+// MaxRoofs bounds the list of roofs: a run has only a few numbers of threads and types.
 const MaxRoofs = 256

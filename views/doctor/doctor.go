@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doctor draws package doctor's report for a person, and as JSON.
+// Package doctor renders package doctor's report as text for a terminal, and as JSON.
 package doctor
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
-// Text writes the report for a person: the verdict, the checks, the engine, the verdict again.
+// Text writes the report as text: the verdict, the checks, the engine, the verdict again.
 func Text(w io.Writer, r *doctor.Report, o terminal.Options) error {
 	p := &page{o: o}
 	p.verdict(r)
@@ -49,7 +49,7 @@ type page struct {
 
 func (p *page) blank() { p.b.WriteByte('\n') }
 
-// line writes text, broken where the terminal ends.
+// line writes text, wrapped at the terminal's width.
 func (p *page) line(text string) { p.styled(text, 0, nil) }
 
 func (p *page) styled(text string, indent int, style func(string) string) {
@@ -87,7 +87,7 @@ func (p *page) verdict(r *doctor.Report) {
 	}
 }
 
-// next says what to type.
+// next suggests the next command.
 func (p *page) next(r *doctor.Report) {
 	if !r.Verdict.OK {
 		return
@@ -103,7 +103,7 @@ func (p *page) next(r *doctor.Report) {
 const (
 	stateWidth = 10
 	nameWidth  = 20
-	narrow     = 72 // below, what was found gets a line of its own
+	narrow     = 72 // below this width, the finding gets a line of its own
 )
 
 func (p *page) checks(checks []doctor.Check) {
@@ -130,7 +130,7 @@ func (p *page) checks(checks []doctor.Check) {
 	}
 }
 
-// hang writes a name and beside it texts, each on lines of its own.
+// hang writes a name and texts beside it, each text on its own lines.
 func (p *page) hang(name string, before int, texts []string, dim bool) {
 	at := before + terminal.Columns(name)
 	if p.o.Width > 0 && p.o.Width < narrow {

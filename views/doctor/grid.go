@@ -8,17 +8,17 @@ import (
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
-// grid is a table whose last column is broken over lines where it is too wide. A row of one
-// cell is a heading. Cells are safe to print.
+// grid is a table whose last column is wrapped where it is too wide. A row of one cell is a heading. Cells
+// must be safe to print.
 type grid struct {
 	head   []string
 	rows   [][]string
-	blocks bool // where the terminal is narrow, each row as a block of lines
+	blocks bool // on a narrow terminal, each row becomes a block of lines
 }
 
 const (
 	gap     = "  "
-	minLast = 28 // narrower, the last column goes below
+	minLast = 28 // if narrower, the last column moves below
 )
 
 func (p *page) grid(g *grid) {
@@ -75,7 +75,7 @@ func (p *page) grid(g *grid) {
 	}
 }
 
-// blocks writes each row as its first cell and, below it, the others in as few lines as they take. No cell is
+// blocks writes each row as its first cell and, below it, the others in as few lines as possible. No cell is
 // shortened.
 func (p *page) blocks(g *grid) {
 	p.b.WriteString(p.o.Dim(terminal.Wrap(strings.Join(g.head, ", "), p.o.Width, 0)[0]) + "\n")
@@ -102,7 +102,7 @@ func (p *page) blocks(g *grid) {
 	}
 }
 
-// row pads cells to their columns' widths; a cell beyond the widths stays as it is.
+// row pads cells to their columns' widths; cells beyond the widths are unchanged.
 func row(cells []string, widths []int) string {
 	var b strings.Builder
 	for i, c := range cells {

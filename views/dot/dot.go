@@ -15,12 +15,12 @@ import (
 	"github.com/profinfer/profinfer/profile/dag"
 )
 
-// Color is what nodes are coloured by.
+// Color selects what nodes are coloured by.
 type Color string
 
 const (
 	ByShare     Color = "share"     // of the time in steps
-	ByBandwidth Color = "bandwidth" // bytes that it must move over its time
+	ByBandwidth Color = "bandwidth" // minimum bytes moved divided by time
 	ByNothing   Color = "none"
 )
 
@@ -33,11 +33,11 @@ func ParseColor(s string) (Color, error) {
 	return "", fmt.Errorf("cannot colour by %q: it is one of share, bandwidth, none", s)
 }
 
-// Options choose what is drawn. The zero value is decode (prefill, encode, unknown where there is none),
-// layers that are alike as one, coloured by share.
+// Options choose what is drawn. The zero value is decode (or prefill, encode, unknown, in this order), equal
+// layers merged, coloured by share.
 type Options struct {
 	Phase  profile.Phase // "": the first of decode, prefill, encode, unknown that ran
-	Layers bool          // every layer by itself
+	Layers bool          // every layer separately
 	Color  Color         // "": ByShare
 	PID    int32         // 0: all processes
 }
@@ -65,7 +65,7 @@ func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error), opt
 	return out.Flush()
 }
 
-// choose returns the DAG with most time of the wanted phase, nil if there is none.
+// choose returns the wanted phase's DAG with most time, nil if there is none.
 func choose(all *dag.List, opt Options) *dag.DAG {
 	phases := []string{"decode", "prefill", "encode", "unknown"}
 	if opt.Phase != "" {
@@ -85,7 +85,7 @@ func choose(all *dag.List, opt Options) *dag.DAG {
 	return nil
 }
 
-// drawing is what is drawn of a DAG: items, each for one node, or for one of each layer that is alike.
+// drawing is what is drawn of a DAG: one item per node, or per role in equal layers.
 type drawing struct {
 	d     *dag.DAG
 	opt   Options
@@ -97,7 +97,7 @@ type drawing struct {
 
 type item struct {
 	nodes []int32
-	kind  int // of layer; -1: every layer by itself, or none
+	kind  int // of layer; -1: every layer separately, or none
 	layer int // -1: none
 	name  string
 	sum   sums
@@ -165,7 +165,7 @@ func newDrawing(d *dag.DAG, opt Options) *drawing {
 		g.of[i] = len(g.items)
 		g.items = append(g.items, x)
 	}
-	for i := range d.Nodes { // what ran as one is one
+	for i := range d.Nodes { // fused nodes are one item
 		n := i
 		for hops := 0; hops < 8 && d.Nodes[n].FusedInto >= 0 &&
 			int(d.Nodes[n].FusedInto) < len(d.Nodes); hops++ {
@@ -363,7 +363,7 @@ func (g *drawing) node(w *bufio.Writer, i int, indent string) {
 	fmt.Fprintf(w, "%sn%d [label=%s%s]\n", indent, i, quote(strings.Join(lines, "\n")), attrs)
 }
 
-// edges writes what flows between what is drawn; through views, which are not.
+// edges writes the edges between drawn items, passing through views, which are not drawn.
 func (g *drawing) edges(w *bufio.Writer) {
 	d := g.d
 	into := make([][]int32, len(d.Nodes))
@@ -428,7 +428,7 @@ func (g *drawing) edges(w *bufio.Writer) {
 	}
 }
 
-// back is true of an edge from a folded layer to the next, which is drawn as the same.
+// back reports whether an edge leads from a folded layer to the next, which is drawn as the same item.
 func (g *drawing) back(from, to int32) bool {
 	a, b := g.d.Nodes[from].Layer, g.d.Nodes[to].Layer
 	if a == nil || b == nil || *a == *b {

@@ -13,7 +13,7 @@ import (
 	"github.com/profinfer/profinfer/profile/dag"
 )
 
-// width is a line's for a tensor of that size.
+// width is the line width for a tensor of that size.
 func width(bytes int64) float64 {
 	if bytes <= 0 {
 		return 0.7
@@ -21,7 +21,7 @@ func width(bytes int64) float64 {
 	return min(4, max(0.7, math.Log2(float64(bytes))/6-0.7))
 }
 
-// shade returns the colour of a value from 0 to 1, and what is read on it.
+// shade returns the fill colour for a value from 0 to 1, and a readable text colour.
 func shade(v float64, by Color) (fill, ink string) {
 	low, high := [3]float64{250, 250, 251}, [3]float64{200, 80, 10}
 	if by == ByBandwidth {
@@ -39,7 +39,7 @@ func shade(v float64, by Color) (fill, ink string) {
 	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]), ink
 }
 
-// dims writes dimensions as ggml does, trailing ones left out; a range where they grew.
+// dims formats dimensions as ggml does, without trailing ones; a range where they grew.
 func dims(n *dag.Node) string {
 	a, b := n.Ne, n.Ne
 	if n.NeMax != nil {
@@ -67,7 +67,7 @@ func size(bytes *int64) string {
 	return format.Label.Bytes(float64(*bytes))
 }
 
-// ranges writes 0–3, 5 of 0 1 2 3 5, and of many how many there are beyond the first.
+// ranges formats 0 1 2 3 5 as 0–3, 5; long lists end with the number of omitted ones.
 func ranges(v []int) string {
 	var out []string
 	for i := 0; i < len(v); {
@@ -88,8 +88,8 @@ func ranges(v []int) string {
 	return strings.Join(out, ", ")
 }
 
-// quote writes a DOT string. What names hold can neither end the string nor be taken for Graphviz's escapes
-// (\N, \G, \l) or for an entity of HTML (&lt;), which Graphviz replaces in every label.
+// quote writes a DOT string. Names can neither end the string nor be interpreted as Graphviz's escapes (\N,
+// \G, \l) or as an HTML entity (&lt;), which Graphviz replaces in every label.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "&", "&amp;", "\n", `\n`).Replace(s) + `"`
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// pause is how long a thread may be in no operator, ns, before its counters fall to 0.
+// pause is how long a thread may be outside operators, ns, before its counters fall to 0.
 const pause = 100_000
 
-// counts draws counters: an operator's values on its slices, and on tracks below each thread what was counted
-// while it computed.
+// counts draws counters: an operator's values on its slices, and tracks below each thread with what was
+// counted while it computed.
 type counts struct {
 	counters             []trace.Counter
 	instructions, cycles int // -1: not counted
@@ -26,10 +26,10 @@ type counts struct {
 // countRow is a thread's tracks.
 type countRow struct {
 	tracks []countTrack // of each counter, then IPC
-	end    int64        // of the operator before
+	end    int64        // of the previous operator
 }
 
-// countTrack is described when it first has a value other than 0: most threads never migrate.
+// countTrack is described when it first has a nonzero value: most threads never migrate.
 type countTrack struct {
 	*track
 	v float64
@@ -43,7 +43,7 @@ func (c *counts) set(counters []trace.Counter) {
 	}
 }
 
-// known returns a counter's value, false if it is not known.
+// known returns a counter's value, false if unknown.
 func (c *counts) known(values []int64, i int) (int64, bool) {
 	if i < 0 || i >= len(values) || i >= len(c.counters) || values[i] < 0 || c.counters[i].Void != "" {
 		return 0, false
@@ -60,7 +60,7 @@ func (c *counts) ipc(values []int64) (float64, bool) {
 	return float64(n) / float64(of), true
 }
 
-// annotate adds the values that are known to a slice, as PREFIX.NAME.
+// annotate adds the known values to a slice, as PREFIX.NAME.
 func (c *counts) annotate(n *notes, prefix string, values []int64) {
 	for i := range values {
 		if v, ok := c.known(values, i); ok {
@@ -72,8 +72,8 @@ func (c *counts) annotate(n *notes, prefix string, values []int64) {
 	}
 }
 
-// sum adds an operator's values to those of its step. Where one of a pair is not known neither is added, so
-// that their ratio stays one of the same operators.
+// sum adds an operator's values to those of its step. If one of a pair is unknown, neither is added, so that
+// their ratio is over the same operators.
 func (c *counts) sum(to, values []int64) []int64 {
 	if _, ok := c.ipc(values); !ok {
 		return to
@@ -89,7 +89,7 @@ func (c *counts) sum(to, values []int64) []int64 {
 	return to
 }
 
-// draw sets a thread's counters for the time of an operator.
+// draw sets a thread's counters for the duration of an operator.
 func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 	if len(c.counters) == 0 {
 		return
@@ -106,13 +106,13 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 	r.end = th.Start + th.Busy + th.OffCPU
 	for i := range c.counters {
 		k := &c.counters[i]
-		// a clock's rate is the share of its CPU that a thread had
+		// the rate of a clock is the share of its CPU that a thread had
 		if i >= len(r.tracks)-1 || k.Unit == "ns" {
 			continue
 		}
 		v, ok := c.known(th.Counts, i)
 		x := float64(v)
-		unit := "an operator" // what the kernel counts is rare: how often, not how fast
+		unit := "an operator" // kernel events are rare: show how often, not how fast
 		if !k.PerThread() && k.PMU != "kernel" {
 			unit = "a µs"
 			if th.Busy > 0 {
@@ -127,7 +127,7 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 	r.set(t, key, len(r.tracks)-1, "IPC", "instructions a cycle", th.Start, v, ok)
 }
 
-// set gives a track a value, 0 where it is not known. A value that stays is not written again.
+// set sets a track's value, 0 if unknown. An unchanged value is not written again.
 func (r *countRow) set(t *tracks, key threadKey, i int, name, unit string, at int64, v float64, known bool) {
 	k := &r.tracks[i]
 	if !known {
@@ -143,7 +143,7 @@ func (r *countRow) set(t *tracks, key threadKey, i int, name, unit string, at in
 	k.v = v
 }
 
-// fall lets all counters of a thread fall to 0.
+// fall sets all counters of a thread to 0.
 func (r *countRow) fall(t *tracks) {
 	for i := range r.tracks {
 		if k := &r.tracks[i]; k.v != 0 {

@@ -12,10 +12,10 @@ import (
 )
 
 // Graphs on a device have a track of their own below their process: the queue's, where the device's interface
-// was seen, else one of the backend. Arrows lead from the host's call to the device's slice and on to the
+// was seen, or else the backend's. Arrows lead from the host's call to the device's slice and on to the
 // host's wait.
 
-// maxDevices bounds the tracks of devices; those beyond are not drawn.
+// maxDevices bounds the tracks of devices; further ones are not drawn.
 const maxDevices = 1024
 
 type deviceTrack struct {
@@ -24,11 +24,11 @@ type deviceTrack struct {
 	backend string
 }
 
-// devices keeps what is drawn of devices.
+// devices holds the state of drawing devices.
 type devices struct {
 	tracks map[deviceTrack]*track
 	rows   map[rowKey]*track
-	shared []*profile.DeviceSpan // seen done together with the next: it is drawn within them
+	shared []*profile.DeviceSpan // seen done together with the next one, whose slice contains them
 }
 
 type rowKey struct {
@@ -36,12 +36,12 @@ type rowKey struct {
 	name string
 }
 
-// The two arrows of a graph: to the device and back. Their numbers are apart from those of arrows between
+// The two arrows of a graph: to the device and back. Their IDs are distinct from those of arrows between
 // processes.
 func flowTo(graph int64) uint64   { return 1<<62 | uint64(graph) }
 func flowBack(graph int64) uint64 { return 1<<63 | uint64(graph) }
 
-// toDevice adds the arrow from the host's call to the device's slice; one that nothing ends is not drawn.
+// toDevice adds the arrow from the host's call to the device's slice; an arrow without an end is not drawn.
 func (e *exporter) toDevice(g *profile.Graph, n *notes) *notes {
 	if !trace.Elsewhere(g.Backend) {
 		return n
@@ -53,8 +53,8 @@ func (e *exporter) toDevice(g *profile.Graph, n *notes) *notes {
 	return n
 }
 
-// backFlow tells whether an arrow leads from a device's slice to the wait for it: arrows lead forward in
-// time.
+// backFlow reports whether an arrow leads from a device's slice to the wait for it: arrows must lead forward
+// in time.
 func backFlow(d *profile.DeviceSpan) bool {
 	return d.Waited > 0 && d.Done-d.Waited >= max(d.Graph.Start, d.Begin)
 }
@@ -75,7 +75,7 @@ func (e *exporter) row(pid, tid int32, name string) *track {
 	return k
 }
 
-// Device takes a graph that a device is done with.
+// Device takes a graph that a device has completed.
 func (e *exporter) Device(d *profile.DeviceSpan) error {
 	e.last = max(e.last, d.Done)
 	if d.Shared && len(e.devices.shared) < maxGraphs {

@@ -10,15 +10,15 @@ import (
 	"github.com/profinfer/profinfer/profile/experts"
 )
 
-// experts annotates an operator with what its tokens chose: the experts themselves of one token, of several
-// how many different ones.
+// experts annotates an operator with what its tokens chose: for one token the experts themselves, for several
+// the number of distinct ones.
 func (n *notes) experts(c *profile.Choice) {
 	if c == nil {
 		return
 	}
 	what := "experts"
 	if c.Slots {
-		what = "expert_slots" // places in a cache of the engine's
+		what = "expert_slots" // slots in a cache of the engine's
 	}
 	if c.Tokens == 1 && c.Seen == 1 {
 		var b strings.Builder
@@ -38,8 +38,8 @@ func (n *notes) experts(c *profile.Choice) {
 	}
 }
 
-// drawExperts sets the counters of a step's experts: those that are new, and the bytes of their weights. What
-// is not known of a step is no value of the step before: the counter falls to 0.
+// drawExperts sets the counters of a step's experts: the number of new ones, and the bytes of their weights.
+// A counter whose value is unknown falls to 0 rather than keeping that of the previous step.
 func (e *exporter) drawExperts(s *profile.Step) {
 	p, ok := e.experts.Step(s)
 	phase := stepName(s)
@@ -57,8 +57,8 @@ func (e *exporter) drawExperts(s *profile.Step) {
 	}
 }
 
-// newExperts returns how many experts of a step the one before did not use, over all layers; nil where none
-// has one before.
+// newExperts returns how many experts of a step the previous one did not use, over all layers; nil if no
+// layer has a previous one.
 func newExperts(p *experts.Step) *float64 {
 	if p.Known == 0 {
 		return nil

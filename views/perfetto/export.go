@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package perfetto draws a run as a trace for the Perfetto user interface and its
-// trace_processor: steps, graphs and operators as nested slices on the threads that ran them,
-// waiting as slices of its own, the CPUs' schedule, and rates as counters.
+// Package perfetto converts a run to a trace for the Perfetto user interface and its trace_processor: steps,
+// graphs and operators as nested slices on the threads that ran them, waiting as separate slices, the CPUs'
+// schedule, and rates as counters.
 package perfetto
 
 import (
@@ -28,8 +28,8 @@ const maxGraphs = 1 << 14
 // quiet is the pause between two steps, in ns, after which a rate falls to 0.
 const quiet = 20_000_000
 
-// Export writes a run, gzipped, as replay feeds it. replay is [profile.Replay] of a reader.
-// Memory is bounded: slices are written as operators come. An error is replay's or w's.
+// Export writes a run, gzipped, as replay feeds it. replay is [profile.Replay] of a reader. Memory is
+// bounded: slices are written as operators come. It returns errors of replay and w.
 func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
 	z := gzip.NewWriter(w) // most of the time of an export: this one takes a third of the standard library's
 	e := newExporter(z)
@@ -50,7 +50,7 @@ type exporter struct {
 	t      *tracks
 	sched  *scheduling
 	derive facts.Deriver
-	// Graphs in whose step nothing was written yet.
+	// Graphs of steps for which nothing was written yet.
 	waiting map[int64][]*profile.Graph
 	nWait   int
 	sums    map[*profile.Step]*stepSum
@@ -64,7 +64,7 @@ type exporter struct {
 	requests *requests.Builder
 }
 
-// stepSum is what a step's operators add up to.
+// stepSum is the sum over a step's operators.
 type stepSum struct {
 	bytes, bytesDur int64
 	counts          []int64
@@ -99,7 +99,7 @@ func (e *exporter) openStep(s *profile.Step) *track {
 	return k
 }
 
-// stepName is what a step's slice is called.
+// stepName returns the name of a step's slice.
 func stepName(s *profile.Step) string {
 	if s.Phase == profile.Unknown {
 		return "step"
@@ -113,7 +113,7 @@ func (e *exporter) openGraph(g *profile.Graph) *track {
 	if k.depth(g) >= 0 {
 		return k
 	}
-	// What is open inside a step is an operator or graph that never ended.
+	// Open slices inside a step are operators or graphs that never ended.
 	keep := 0
 	for keep < len(k.open) {
 		if _, ok := k.open[keep].what.(*profile.Step); !ok {
@@ -133,7 +133,7 @@ func graphName(g *profile.Graph) string {
 	return "graph " + g.Backend
 }
 
-// drawGraph draws a graph that has ended; its operators are drawn already.
+// drawGraph draws a finished graph; its operators are drawn already.
 func (e *exporter) drawGraph(g *profile.Graph) {
 	k := e.openGraph(g)
 	e.t.endTo(k, g.Start+g.Dur, k.depth(g)+1)
@@ -155,7 +155,7 @@ func (e *exporter) drawGraph(g *profile.Graph) {
 	e.t.end(k, g.Start+g.Dur, n)
 }
 
-// Graph takes a graph that has ended.
+// Graph takes a finished graph.
 func (e *exporter) Graph(g *profile.Graph) error {
 	e.last = max(e.last, g.Start+g.Dur)
 	k := e.t.thread(g.PID, g.TID)
@@ -244,7 +244,7 @@ func (e *exporter) Op(o *profile.Op) error {
 	return e.p.err
 }
 
-// Meta takes what is recorded.
+// Meta takes the recording's metadata.
 func (e *exporter) Meta(m *trace.Meta) { e.counts.set(m.Counters) }
 
 // describe annotates an operator's slice on its first thread.
@@ -288,7 +288,7 @@ func (e *exporter) describe(n *notes, o *profile.Op, d *facts.Derived) {
 	}
 }
 
-// dimensions writes 2048x8192, without the ones at the end.
+// dimensions formats 2048x8192, without trailing ones.
 func (e *exporter) dimensions(ne [4]int64) string {
 	s := e.dims[ne]
 	if s == "" {
@@ -307,7 +307,7 @@ func (e *exporter) dimensions(ne [4]int64) string {
 	return s
 }
 
-// Step takes a step that has ended.
+// Step takes a finished step.
 func (e *exporter) Step(s *profile.Step) error {
 	end := s.Start + s.Dur
 	e.last = max(e.last, end)
@@ -349,7 +349,7 @@ func (e *exporter) Step(s *profile.Step) error {
 	return e.p.err
 }
 
-// Result takes a step that handed graphs over: what it yields a second goes by when its results were there.
+// Result takes a step that handed graphs over: its token rate is based on when its results were there.
 func (e *exporter) Result(s *profile.Step) error {
 	e.last = max(e.last, s.Done)
 	e.tokenRate(s)
@@ -359,14 +359,14 @@ func (e *exporter) Result(s *profile.Step) error {
 	return e.p.err
 }
 
-// tokenRate sets a step's tokens a second, where it is known when its results were there.
+// tokenRate sets a step's tokens per second, if it is known when its results were there.
 func (e *exporter) tokenRate(s *profile.Step) {
 	if d, ok := s.EndToEnd(); ok && d > 0 && s.NTokens >= 0 {
 		e.rate(s, s.Start+d, stepName(s)+" t/s", "token/s", float64(s.NTokens)*1e9/float64(d))
 	}
 }
 
-// rate sets a counter for the time of a step, up to an end. It falls to 0 where the next one is long in
+// rate sets a counter for the duration of a step, up to an end. It falls to 0 if the next step is long in
 // coming.
 func (e *exporter) rate(s *profile.Step, until int64, name, unit string, v float64) {
 	k := e.t.counter(s.PID, s.Ctx, name, unit)
@@ -378,7 +378,7 @@ func (e *exporter) rate(s *profile.Step, until int64, name, unit string, v float
 	e.rates[key] = until
 }
 
-// finish closes what is open and tells the names.
+// finish closes open slices and writes the names.
 func (e *exporter) finish(h *profile.Header) error {
 	for _, id := range slices.Sorted(maps.Keys(e.waiting)) { // graphs of steps that never ended
 		for _, g := range e.waiting[id] {
@@ -406,7 +406,7 @@ func (e *exporter) finish(h *profile.Header) error {
 	return e.p.err
 }
 
-// losses draws the spans that were not fully seen on a track of their own.
+// losses draws the intervals that were not fully seen on a track of their own.
 func (e *exporter) losses(h *profile.Header) {
 	spans := slices.Clone(h.Losses)
 	slices.SortStableFunc(spans, func(a, b trace.Loss) int { return cmp.Compare(a.Start, b.Start) })
@@ -431,7 +431,7 @@ func (e *exporter) losses(h *profile.Header) {
 	}
 }
 
-// names tells the names of threads and processes, once they are known, and the machine.
+// names writes the names of threads and processes, once they are known, and the machine.
 func (e *exporter) names(h *profile.Header, threads []threadKey) {
 	comms := map[threadKey]string{}
 	for i := range h.Threads {
@@ -476,7 +476,7 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 		sub(packetSystemInfo, message(nil).sub(infoUtsname, uts)))
 }
 
-// machine returns uname's word for Go's architecture.
+// machine returns uname's name for Go's architecture.
 func machine(arch string) string {
 	switch arch {
 	case "amd64":

@@ -13,17 +13,16 @@ import (
 const (
 	eventSequence = 1 // all track events and descriptors
 	schedSequence = 2 // all scheduling
-	// maxInterned bounds the strings that a reader has to keep of one sequence: then its state
-	// begins anew.
+	// maxInterned bounds the strings that a reader has to keep per sequence: beyond it, its state is reset.
 	maxInterned = 1 << 16
 )
 
-// packets writes trace packets and keeps what was interned.
+// packets writes trace packets and tracks interned strings.
 type packets struct {
 	w       io.Writer
 	err     error
 	started bool
-	// By field of InternedData: what was interned, and what is to be told in the next packet.
+	// By field of InternedData: interned strings, and those to be written with the next packet.
 	interned map[protowire.Number]map[string]uint64
 	n        int
 	fresh    message
@@ -69,7 +68,7 @@ func (p *packets) write(m message) {
 	_, p.err = p.w.Write(p.frame)
 }
 
-// event writes a packet of the events' sequence at time t, with whatever was interned for it.
+// event writes a packet of the events' sequence at time t, with the strings interned for it.
 func (p *packets) event(t int64, field protowire.Number, body message) {
 	m := p.packet[:0].uint(packetTimestamp, uint64(max(0, t))).uint(packetSequence, eventSequence)
 	if p.cleared {
@@ -119,7 +118,7 @@ func (n *notes) float(name string, v float64) {
 	}
 }
 
-// text adds a string; an empty one is not known and left out.
+// text adds a string; an empty one is unknown and left out.
 func (n *notes) text(name, v string) {
 	if v != "" {
 		n.add(name, func(m message) message { return m.uint(noteString, n.p.intern(internNoteStrings, v)) })

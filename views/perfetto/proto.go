@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Perfetto publishes no Go package of its protos, and generated types would hold a packet before it is
-// written. Field numbers of google/perfetto's protos/perfetto/trace (v58).
+// Perfetto publishes no Go package of its protos, and generated types would buffer a packet before it is
+// written. Field numbers are from google/perfetto's protos/perfetto/trace (v58).
 const (
 	tracePacket = 1 // Trace.packet
 
@@ -51,7 +51,7 @@ const (
 	eventName     = 10
 	eventTrack    = 11
 	eventDouble   = 44
-	eventFlow     = 47 // fixed64, as the next: an arrow to the event that ends it
+	eventFlow     = 47 // fixed64, as is the next: an arrow to the event that ends it
 	eventFlowEnd  = 48
 
 	typeBegin   = 1

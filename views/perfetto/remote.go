@@ -4,8 +4,8 @@ package perfetto
 
 import "github.com/profinfer/profinfer/profile"
 
-// flow draws the arrow from a graph that is handed to another process to the graph that this one computes for
-// it. Which graphs get an answer is not known when they begin: an arrow that nothing ends is not drawn.
+// flow draws the arrow from a graph that is handed to another process to the graph that this process computes
+// for it. Which graphs get an answer is unknown when they begin: an arrow without an end is not drawn.
 func (e *exporter) flow(g *profile.Graph) *notes {
 	switch {
 	case g.Caller != nil:
@@ -20,7 +20,7 @@ func (e *exporter) flow(g *profile.Graph) *notes {
 	return nil
 }
 
-// caller says for whom a graph was computed.
+// caller annotates for which process a graph was computed.
 func (n *notes) caller(g *profile.Graph) {
 	if g.Caller == nil {
 		return

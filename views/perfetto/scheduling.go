@@ -15,12 +15,12 @@ import (
 const (
 	// maxBundle is how many events of one CPU are written together.
 	maxBundle = 512
-	// maxTasks bounds how many threads of other processes get their process told.
+	// maxTasks bounds how many threads of other processes get their process written.
 	maxTasks = 1 << 16
 )
 
-// scheduling writes switches and wake-ups as the kernel's own trace would hold them, so that
-// Perfetto draws its CPU and thread state tracks.
+// scheduling writes switches and wake-ups in the format of the kernel's own trace, so that Perfetto draws its
+// CPU and thread state tracks.
 type scheduling struct {
 	p     *packets
 	cpus  map[uint16]*bundle
@@ -29,7 +29,7 @@ type scheduling struct {
 
 type bundle struct {
 	events []trace.Sched
-	// What runs since the last switch written.
+	// Running since the last switch written.
 	running trace.Sched
 	known   bool
 }
@@ -67,7 +67,7 @@ func (s *scheduling) task(tid, pid int32, comm string) {
 	}
 }
 
-// flush writes a CPU's events, in order of time.
+// flush writes a CPU's events, in time order.
 func (s *scheduling) flush(cpu uint16, b *bundle) {
 	if len(b.events) == 0 {
 		return
@@ -91,9 +91,9 @@ func (s *scheduling) flush(cpu uint16, b *bundle) {
 	s.p.write(message(nil).uint(packetSequence, schedSequence).sub(packetFtrace, m))
 }
 
-// between makes up for switches that were not recorded: what ran last gives its CPU to what
-// leaves it now. When it did is not known, so it is drawn to have run until now; a parser
-// would else draw it as running for ever.
+// between makes up for switches that were not recorded: the task that ran last hands its CPU to the one that
+// leaves it now. When it did so is unknown, so it is drawn as running until now; otherwise a parser would
+// draw it as running forever.
 func between(last, now *trace.Sched) *trace.Sched {
 	return &trace.Sched{Time: now.Time, CPU: now.CPU, Kind: trace.SchedSwitch,
 		PrevTID: last.NextTID, PrevPID: last.NextPID, PrevComm: last.NextComm, PrevPrio: last.NextPrio,
@@ -124,9 +124,9 @@ func ftraceEvent(e *trace.Sched) message {
 	return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceSwitch, w)
 }
 
-// reported turns a task's state as the kernel keeps it into the one that its trace shows
-// (__task_state_index in include/linux/sched.h): the highest of the reported bits, idle
-// kernel threads apart.
+// reported converts a task's state from the kernel's internal value to the one in its trace
+// (__task_state_index in include/linux/sched.h): the highest of the reported bits, except for idle kernel
+// threads.
 func reported(state uint32) int64 {
 	const (
 		taskReport     = 0x7f

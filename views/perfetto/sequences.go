@@ -8,7 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// maxRequests bounds the requests that are drawn; of more, each second, fourth ... is.
+// maxRequests bounds the requests that are drawn; beyond it, only every second, fourth ... is.
 const maxRequests = 1 << 14
 
 type slotKey struct {
@@ -17,8 +17,8 @@ type slotKey struct {
 	seq int32
 }
 
-// drawRequests draws each sequence's requests on a track of its own, where there is more than one: the prompt
-// until the first token, then the answer.
+// drawRequests draws each sequence's requests on its own track, if there is more than one: the prompt until
+// the first token, then the answer.
 func (e *exporter) drawRequests(h *profile.Header) {
 	s := e.requests.Finish(h)
 	if s.Seen < 2 {

@@ -15,7 +15,7 @@ type track struct {
 	open []open // slices begun and not ended, outermost first
 }
 
-// open is a slice that has begun: what it stands for.
+// open is a slice that has begun, identified by what it stands for.
 type open struct {
 	what any
 }
@@ -32,8 +32,8 @@ func compareCounters(a, b counterKey) int {
 	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.ctx, b.ctx), cmp.Compare(a.name, b.name))
 }
 
-// tracks hands out tracks. Descriptors are written when a track is first used, with the names
-// known then, and threads' and processes' once more when all names are known.
+// tracks creates tracks. Descriptors are written when a track is first used, with the names known then, and
+// for threads and processes again when all names are known.
 type tracks struct {
 	p         *packets
 	next      uint64
@@ -41,7 +41,7 @@ type tracks struct {
 	threads   map[threadKey]*track
 	counters  map[counterKey]*track
 	named     map[string]*track
-	under     map[threadKey]*track // of faults
+	under     map[threadKey]*track // for faults
 	spare     notes
 }
 
@@ -92,7 +92,7 @@ func (t *tracks) describeThread(k *track, pid, tid int32, name string) {
 	t.p.descriptor(message(nil).uint(descUUID, k.uuid).sub(descThread, m))
 }
 
-// counter returns a process's counter; several contexts have counters of one name.
+// counter returns a process's counter; several contexts can have counters of the same name.
 func (t *tracks) counter(pid int32, ctx uint64, name, unit string) *track {
 	key := counterKey{pid, ctx, name}
 	k := t.counters[key]
@@ -106,7 +106,8 @@ func (t *tracks) counter(pid int32, ctx uint64, name, unit string) *track {
 	return k
 }
 
-// threadCounter makes a counter of a thread. Those of one name are drawn to the same scale on all threads.
+// threadCounter creates a counter of a thread. Counters of one name are drawn to the same scale on all
+// threads.
 func (t *tracks) threadCounter(pid, tid int32, name, unit string) *track {
 	parent := t.thread(pid, tid)
 	k := t.make()
@@ -115,7 +116,7 @@ func (t *tracks) threadCounter(pid, tid int32, name, unit string) *track {
 	return k
 }
 
-// global returns a track of no process.
+// global returns a track that belongs to no process.
 func (t *tracks) global(name string) *track {
 	k := t.named[name]
 	if k == nil {
@@ -132,8 +133,8 @@ func (t *tracks) notes() *notes {
 	return &t.spare
 }
 
-// begin opens a slice. Events of a track are written in order of time: what would go back is
-// moved to the latest event.
+// begin opens a slice. Events of a track are written in time order: an earlier event is moved to the time of
+// the latest.
 func (t *tracks) begin(k *track, at int64, what any, category, name string, n *notes) {
 	k.last = max(at, k.last)
 	k.open = append(k.open, open{what})
@@ -159,14 +160,14 @@ func (t *tracks) end(k *track, at int64, n *notes) {
 	t.p.event(k.last, packetTrackEvent, m)
 }
 
-// endTo closes slices until only keep are open.
+// endTo closes slices until only keep remain open.
 func (t *tracks) endTo(k *track, at int64, keep int) {
 	for len(k.open) > keep {
 		t.end(k, at, nil)
 	}
 }
 
-// depth returns how deep what lies on the track, -1 if it is not open there.
+// depth returns the depth of what on the track, -1 if it is not open there.
 func (k *track) depth(what any) int {
 	for i := range k.open {
 		if k.open[i].what == what {

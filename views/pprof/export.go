@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pprof draws a run as a profile for `go tool pprof` and what else reads its format: flame graphs
+// Package pprof converts a run to a profile for `go tool pprof` and other readers of its format: flame graphs
 // whose frames are model, phase, layer, block and operator.
 //
 // The time of all frames below a phase is the time in its steps whose operators were recorded, to the
-// nanosecond: every moment counts once. An operator's time is that in which no operator that ended before
-// it ran, without what the probes took; the probes' estimate, the graphs of backends whose operators
-// cannot be seen, and what is left of the steps have frames of their own. Steps that were not wholly seen
-// are left out, as in statistics, unless a phase has no others.
+// nanosecond: every moment counts once. An operator's time is that in which no operator that ended before it
+// ran, without the time of the probes. The probes' estimate, the graphs of backends whose operators cannot be
+// seen, and the rest of the steps have frames of their own. Incomplete steps are left out, as in statistics,
+// unless a phase has no others.
 package pprof
 
 import (
@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// maxPending bounds the operators and graphs kept of steps under way.
+	// maxPending bounds the operators and graphs kept for steps in progress.
 	maxPending = 1 << 18
-	// maxStacks bounds the stacks. Operators beyond share one frame in their phase.
+	// maxStacks bounds the stacks. Operators beyond it share one frame in their phase.
 	maxStacks = 1 << 16
-	// maxGroups bounds the phases, processes and models that are told apart.
+	// maxGroups bounds the phases, processes and models kept separately.
 	maxGroups = 256
 )
 
 // Export writes a run, gzipped, as replay feeds it. replay is [profile.Replay] of a reader. Memory is
-// bounded: it grows with the stacks, not with the length of the run. An error is replay's or w's.
+// bounded: it grows with the stacks, not with the run's length. It returns errors of replay and w.
 func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
 	return export(w, newExporter(), replay)
 }
@@ -45,7 +45,7 @@ func export(w io.Writer, e *exporter, replay func(profile.Sink) (*profile.Header
 	return e.profile(h, stat.Finish(h)).Write(w)
 }
 
-// stack is what an operator's frames below its phase say.
+// stack identifies an operator's frames below its phase.
 type stack struct {
 	layer int // -1: none
 	block ops.Block
@@ -73,7 +73,7 @@ func (v *values) add(o *values) {
 	v.flops += o.flops
 }
 
-// call is an operator of a step under way. Its time is its duration yet.
+// call is an operator of a step in progress. Its time is initially its duration.
 type call struct {
 	stack *stack
 	start int64
@@ -93,24 +93,24 @@ type pending struct {
 	graphs []graph
 }
 
-// key is what sums are kept apart by.
+// key identifies a sum.
 type key struct {
 	phase   profile.Phase
 	pid     int32
 	model   *facts.ModelWeights
 	partial bool
-	outside bool // in no step; with a phase: for a step of another process
+	outside bool // outside any step; with a phase: for a step of another process
 }
 
 // group sums up steps.
 type group struct {
-	number                     int // in the order they came
+	number                     int // in order of appearance
 	steps, untraced, traced    int64
 	dur, tracedDur             int64
 	ops                        map[*stack]*values
 	graphs                     map[string]*values // by backend
 	probe                      int64
-	restOps, restGraphs, alone int64 // time besides operators, besides graphs, in steps without either
+	restOps, restGraphs, alone int64 // time outside operators, outside graphs, and in steps without either
 }
 
 // exporter is a profile.Sink.
@@ -127,8 +127,8 @@ type exporter struct {
 	cover   coverage
 
 	limits struct{ pending, stacks, groups int }
-	// Operators left out as their steps' ends did not come, and those whose bytes or flops are not known
-	// or at most known.
+	// Operators dropped because their steps' ends did not come, and those whose bytes or flops are unknown or
+	// only an upper bound.
 	dropped, noBytes, noFlops, atMost int64
 }
 
@@ -147,7 +147,7 @@ func newExporter() *exporter {
 // others stands for operators beyond the limit of stacks.
 var others = &stack{}
 
-// stackOf returns the stack of an operator; the same one for the same frames.
+// stackOf returns the stack of an operator; the same one for equal frames.
 func (e *exporter) stackOf(d *facts.Derived, op string) *stack {
 	k := opKey{d, op}
 	if s := e.known[k]; s != nil {
@@ -199,7 +199,7 @@ func (e *exporter) Op(o *profile.Op) error {
 			k.phase = o.Graph.CallerStep.Phase // of the process for which it was computed
 		}
 		g := e.group(k)
-		// Nothing holds them together: each has its own time.
+		// Nothing contains them all: each has its own time.
 		probe := min(c.probe, c.v.time)
 		c.v.time -= probe
 		g.probe += probe
@@ -211,9 +211,9 @@ func (e *exporter) Op(o *profile.Op) error {
 	return nil
 }
 
-// of returns what is kept of a step under way, to add one more to it.
+// of returns the pending state of a step in progress, to add one item.
 func (e *exporter) of(step int64) *pending {
-	if e.kept >= e.limits.pending { // of steps that never ended, or of one without measure
+	if e.kept >= e.limits.pending { // of steps that never ended, or of an enormous one
 		for _, p := range e.pending {
 			e.dropped += int64(len(p.calls))
 		}
@@ -231,7 +231,7 @@ func (e *exporter) of(step int64) *pending {
 	return p
 }
 
-// Graph takes a graph that has ended.
+// Graph takes a finished graph.
 func (e *exporter) Graph(g *profile.Graph) error {
 	e.book.Graph(g)
 	if g.Step == 0 || g.Ops > 0 {
@@ -242,7 +242,7 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	return nil
 }
 
-// Step takes a step that has ended: its time is shared out.
+// Step takes a finished step: its time is distributed.
 func (e *exporter) Step(s *profile.Step) error {
 	p := e.pending[s.ID]
 	delete(e.pending, s.ID)
@@ -250,7 +250,7 @@ func (e *exporter) Step(s *profile.Step) error {
 	g.steps++
 	g.dur += s.Dur
 	if s.Untraced != "" {
-		g.untraced++ // of a part of its operators nothing is known
+		g.untraced++ // a part of its operators is unknown
 	} else {
 		g.traced++
 		g.tracedDur += s.Dur
@@ -265,7 +265,7 @@ func (e *exporter) Step(s *profile.Step) error {
 	return nil
 }
 
-// fold shares out the time of a step.
+// fold distributes the time of a step.
 func (e *exporter) fold(g *group, s *profile.Step, p *pending) {
 	if p == nil {
 		g.alone += s.Dur
@@ -280,8 +280,8 @@ func (e *exporter) fold(g *group, s *profile.Step, p *pending) {
 		g.probe += probe
 		e.add(g, c)
 	}
-	// Graphs on a CPU are where its operators are; they stand for themselves where no operator was recorded.
-	// A graph that holds others ends after them.
+	// CPU graphs are represented by their operators, and by themselves where no operator was recorded. A
+	// graph that contains others ends after them.
 	seen := false
 	for i := range p.graphs {
 		x := &p.graphs[i]
@@ -380,10 +380,10 @@ func (g *group) merge(o *group) {
 	}
 }
 
-// coverage is the time of one step that is accounted for.
+// coverage is the accounted part of one step's time.
 type coverage struct {
 	from, to int64
-	spans    []span // apart from each other, in order
+	spans    []span // disjoint, in order
 	sum      int64
 }
 
@@ -393,13 +393,13 @@ func (c *coverage) reset(from, to int64) {
 	c.from, c.to, c.spans, c.sum = from, to, c.spans[:0], 0
 }
 
-// add accounts for a span, and returns how much of it was not yet.
+// add accounts for a span, and returns how much of it was not yet accounted for.
 func (c *coverage) add(from, to int64) int64 {
 	from, to = max(from, c.from), min(to, c.to)
 	if to <= from {
 		return 0
 	}
-	// Operators come in the order of their ends, so mostly at the end of the list.
+	// Operators come in order of their ends, so mostly at the end of the list.
 	i := len(c.spans)
 	if i > 0 && c.spans[i-1].to >= from {
 		i, _ = slices.BinarySearchFunc(c.spans, from, func(s span, from int64) int {

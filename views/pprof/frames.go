@@ -16,7 +16,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// sampleTypes are what a stack's values are, the default one first.
+// sampleTypes describe a stack's values, the default one first.
 var sampleTypes = []*profile.ValueType{
 	{Type: "time", Unit: "nanoseconds"}, // in which it ran; see the package's comment
 	{Type: "busy", Unit: "nanoseconds"}, // this and the next two: sums over threads
@@ -27,7 +27,7 @@ var sampleTypes = []*profile.ValueType{
 	{Type: "flops", Unit: "flop"},
 }
 
-// Frames that are no operators.
+// Frames that are not operators.
 const (
 	frameProbes  = "probes (estimate)"
 	frameRest    = "outside operators"
@@ -36,7 +36,7 @@ const (
 	frameOthers  = "other operators (too many to tell apart)"
 	frameNoLayer = "no layer"
 	frameOutside = "outside steps"
-	frameFor     = ", for another process" // after a phase
+	frameFor     = ", for another process" // follows a phase
 )
 
 // maxName is how many bytes of a name are shown.
@@ -48,7 +48,7 @@ type drawing struct {
 	names map[string]*profile.Location
 }
 
-// frame returns the location of a name. Each name is one function, whose place is unknown.
+// frame returns the location of a name. Each name is one function at an unknown place.
 func (d *drawing) frame(name string) *profile.Location {
 	name = clean.Short(name, maxName)
 	l := d.names[name]
@@ -62,7 +62,7 @@ func (d *drawing) frame(name string) *profile.Location {
 	return l
 }
 
-// sample adds a stack, named from its root. One without any value is left out.
+// sample adds a stack, named from its root. It omits a stack without any value.
 func (d *drawing) sample(v *values, names ...string) {
 	list := v.list()
 	if !slices.ContainsFunc(list, func(n int64) bool { return n != 0 }) {
@@ -81,13 +81,13 @@ func (d *drawing) sample(v *values, names ...string) {
 type shown struct {
 	phase   model.Phase
 	outside bool
-	model   int // -1: not known
+	model   int // -1: unknown
 	pid     int32
 	whole   group
 	partial group
 }
 
-// drawn returns what of the group's is drawn, and whether it was not wholly seen.
+// drawn returns which group is drawn, and whether its steps are incomplete.
 func (s *shown) drawn() (g *group, partial bool) {
 	if s.whole.steps == 0 && s.partial.steps > 0 {
 		return &s.partial, true
@@ -95,9 +95,9 @@ func (s *shown) drawn() (g *group, partial bool) {
 	return &s.whole, false
 }
 
-// shown joins groups whose models turned out to be one, in the order they are drawn in.
+// shown merges groups whose models turned out to be one, in drawing order.
 func (e *exporter) shown() []*shown {
-	e.book.List() // settles their order
+	e.book.List() // fixes their order
 	keys := slices.SortedFunc(maps.Keys(e.groups), func(a, b key) int {
 		return cmp.Compare(e.groups[a].number, e.groups[b].number)
 	})
@@ -134,12 +134,12 @@ func (e *exporter) shown() []*shown {
 	return list
 }
 
-// profile draws all that was seen. stat tells what was not.
+// profile draws all that was seen. stat reports what was not.
 func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile {
 	list := e.shown()
 	d := &drawing{names: map[string]*profile.Location{},
 		p: &profile.Profile{SampleType: sampleTypes, DefaultSampleType: sampleTypes[0].Type,
-			// All names are told: there is no file to find them in.
+			// All names are in the profile: there is no file to look them up in.
 			Mapping: []*profile.Mapping{{ID: 1, File: program(stat), HasFunctions: true, HasFilenames: true,
 				HasLineNumbers: true, HasInlineFrames: true}}}}
 	if h.Last > h.First {
@@ -168,7 +168,7 @@ func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile
 	return d.p
 }
 
-// group draws a group's stacks below its root (if there is one) and phase.
+// group draws a group's stacks below its root (if any) and phase.
 func (d *drawing) group(g *group, root, phase string, filtered bool) {
 	stacks := slices.SortedFunc(maps.Keys(g.ops), func(a, b *stack) int {
 		return cmp.Or(cmp.Compare(a.layer, b.layer), cmp.Compare(a.block, b.block),
@@ -189,7 +189,7 @@ func (d *drawing) group(g *group, root, phase string, filtered bool) {
 		d.sample(g.graphs[name], root, phase, strings.TrimSpace("graph "+name))
 	}
 	rest := frameRest
-	if filtered { // what is missing is no time outside operators
+	if filtered { // missing time is not time outside operators
 		rest = frameAlone
 	}
 	d.sample(&values{time: g.probe}, root, phase, frameProbes)
@@ -216,7 +216,7 @@ func (s *stack) text() string {
 	return s.name + " (" + op + ")"
 }
 
-// roots returns a frame for each group that says whose it is; empty where there is but one model and process.
+// roots returns for each group a frame that names its owner; empty if there is only one model and process.
 func (e *exporter) roots(list []*shown, stat *summary.Stat) []string {
 	type owner struct {
 		model int
@@ -243,7 +243,7 @@ func (e *exporter) roots(list []*shown, stat *summary.Stat) []string {
 			name = strings.TrimSpace(name + " " + processText(stat, s.pid))
 		}
 		o := owner{s.model, s.pid}
-		if other, ok := seen[name]; ok && other != o { // two models of one shape
+		if other, ok := seen[name]; ok && other != o { // two models with equal names
 			name += fmt.Sprintf(" #%d", s.model+1)
 		}
 		seen[name] = o
@@ -279,7 +279,7 @@ func processText(stat *summary.Stat, pid int32) string {
 func program(stat *summary.Stat) string {
 	for i := range stat.Run.Processes {
 		if p := &stat.Run.Processes[i]; p.Comm != "" && (p.Steps > 0 || len(stat.Run.Processes) == 1) {
-			// never a file for pprof to open
+			// must never be a file for pprof to open
 			return clean.Short(strings.ReplaceAll(p.Comm, "/", "_"), maxName)
 		}
 	}
@@ -288,7 +288,7 @@ func program(stat *summary.Stat) string {
 
 func seconds(ns int64) string { return fmt.Sprintf("%.3f s", float64(ns)/1e9) }
 
-// comments say what the profile is of, how its times add up, and what was not seen.
+// comments describe the profile's source, how its times add up, and what was not seen.
 func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) []string {
 	var out []string
 	say := func(format string, a ...any) { out = append(out, fmt.Sprintf(format, a...)) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report draws runs as a page for a browser: one self-contained file, or served on loopback
-// where the runs are too large for one. The page is made in web/ (TypeScript) and embedded here;
-// this package gives it its data.
+// Package report draws runs as an HTML report: one self-contained file, or served on loopback where the runs
+// are too large for one. The page is built in web/ (TypeScript) and embedded here; this package provides its
+// data.
 package report
 
 import (
@@ -25,12 +25,12 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// Schema is the version of the page's data. The page and its data come from one build, so it tells
-// only a saved file's age.
+// Schema is the version of the page's data. The page and its data come from one build, so it only shows a
+// saved file's age.
 const Schema = 1
 
-// Run is one recording, ready for the page: sections of data, each gzipped by itself, so that the page
-// unpacks only what is looked at.
+// Run is one recording, prepared for the page: sections of data, each gzipped separately, so that the page
+// unpacks only what is viewed.
 type Run struct {
 	Label    string
 	File     string
@@ -41,10 +41,10 @@ type Run struct {
 // Replay feeds a run to a sink, as [profile.Replay] of a reader does.
 type Replay func(profile.Sink) (*profile.Header, error)
 
-// groupings are the statistics that the page shows, each as `stat --json --by` gives it.
+// groupings are the statistics that the page shows, each as in `stat --json --by`.
 var groupings = []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBlock, facts.ByThread}
 
-// Load computes all that the page shows of one recording. file is its name, for the reader.
+// Load computes all that the page shows of one recording. file is the name shown for it.
 func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	how := newOptions(opts)
 	book := &facts.Book{}
@@ -99,7 +99,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 // slowListed is how many slow steps the page lists.
 const slowListed = 200
 
-// label names a run by what sets runs apart: model, type of weights, threads.
+// label names a run by what distinguishes runs: model, type of weights, threads.
 func label(s *summary.Stat) string {
 	text := ""
 	for _, m := range s.Models {

@@ -9,10 +9,10 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 )
 
-// Experts' sections: "experts" is JSON, "experts/0" and on hold what tokens of its phases chose, as package
-// profile describes them. A run without experts has none.
+// Experts' sections: "experts" is JSON; "experts/0" and following hold what tokens of its phases chose, in
+// the format of package profile. A run without experts has none.
 
-// servedCells is how many numbers of tokens' choices a page that is served keeps of a run.
+// servedCells is how many choices a served page keeps per run.
 const servedCells = 8 * experts.ExpertMapCells
 
 func newExperts(o options, book *facts.Book) *experts.MapBuilder {
@@ -22,7 +22,7 @@ func newExperts(o options, book *facts.Book) *experts.MapBuilder {
 	return experts.NewMap(0, book)
 }
 
-// addExperts adds what tokens chose.
+// addExperts adds the tokens' choices.
 func (r *Run) addExperts(b *experts.MapBuilder) error {
 	m := b.Finish()
 	if len(m.Phases) == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/profinfer/profinfer/profile/memory"
 )
 
-// Sections of page faults: "faults" is a [memory.Series], null where they were not recorded; "faults/marks"
-// are its Marks, and absent where there are none.
+// Sections of page faults: "faults" is a [memory.Series], null if they were not recorded; "faults/marks" are
+// its Marks, absent if there are none.
 
-// addFaults adds what pictures of page faults need and the statistics do not have.
+// addFaults adds what plots of page faults need beyond the statistics.
 func (r *Run) addFaults(b *memory.SeriesBuilder, h *profile.Header) error {
 	s := b.Finish(h)
 	if err := r.addJSON("faults", s); err != nil || s == nil || len(s.Marks.Start) == 0 {

@@ -11,13 +11,13 @@ import (
 	"net/url"
 )
 
-// Guard lets only requests through that know the token: others on this machine can reach its loopback as
-// well, and a recording tells command lines and prompts. The first request has it in its address,
-// /?token=TOKEN. It is answered with a cookie and with the address without it, so that neither history nor
-// bookmarks of the browser keep it.
+// Guard passes only requests that know the token: other users of this machine can reach its loopback too, and
+// a recording reveals command lines and prompts. The first request has it in its URL, /?token=TOKEN. The
+// answer is a cookie and a redirect to the URL without it, so that neither the browser's history nor
+// bookmarks keep it.
 func Guard(token string, h http.Handler) http.Handler {
 	sum := sha256.Sum256([]byte(token))
-	// cookies do not know ports: each that serves on this machine has its own
+	// cookies ignore ports: each server on this machine has its own
 	name := "profinfer-" + hex.EncodeToString(sum[:8])
 	is := func(s string) bool { return subtle.ConstantTimeCompare([]byte(s), []byte(token)) == 1 }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -37,7 +37,7 @@ func asset(name string) string {
 type index struct {
 	Schema int        `json:"schema_version"`
 	Tool   string     `json:"tool"`
-	Served bool       `json:"served"` // sections are fetched from data/RUN/NAME, else they stand in the page
+	Served bool       `json:"served"` // sections are fetched from data/RUN/NAME; false: they are in the page
 	Runs   []indexRun `json:"runs"`
 }
 
@@ -59,15 +59,15 @@ func newIndex(tool string, runs []*Run, served bool) index {
 	return x
 }
 
-// hash is the source expression that lets an inline script or style in.
+// hash is the CSP source expression that allows an inline script or style.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// loader is the code that runs first: it unpacks the worker's and the page's own, which stand in the page
-// gzipped as the recording's sections do. They are 300 KB of a page that would have 640 KB without any
-// recording.
+// loader is the code that runs first: it unpacks the worker's code and the page's own, which are in the page
+// gzipped like the recording's sections. They are 300 KB, in a page that would otherwise have 640 KB without
+// any recording.
 const loader = `(async () => {
   const text = async (id) => {
     const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0))
@@ -84,7 +84,7 @@ const loader = `(async () => {
   }
 })()`
 
-// packed returns a text gzipped, as base64: the same bytes each time.
+// packed returns a text gzipped, as base64. The result is deterministic.
 func packed(text string) (string, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -100,8 +100,8 @@ func packed(text string) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// policy is the page's Content-Security-Policy: its own code and nothing else, and no request to anywhere
-// (served: to nowhere but the server it came from). A name that became markup could run nothing.
+// policy is the page's Content-Security-Policy: only its own code, and no requests (if served: only to its
+// own server). Even a name that became markup could not run code.
 func policy(app, css string, served bool) string {
 	connect := "'none'"
 	if served {
@@ -112,7 +112,7 @@ func policy(app, css string, served bool) string {
 		"; base-uri 'none'; form-action 'none'"
 }
 
-// Write writes the page with everything in it. tool names what made it ("profinfer 0.4").
+// Write writes the page with all its data. tool names its producer ("profinfer 0.4").
 func Write(w io.Writer, tool string, runs []*Run) error {
 	return write(w, tool, runs, false)
 }
@@ -123,7 +123,7 @@ const pageBegin = `<!doctype html>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="`
 
-// IsPage tells by its beginning whether a file can be a page that Write wrote.
+// IsPage reports whether a file, by its beginning, can be a page written by Write.
 func IsPage(begin []byte) bool { return bytes.HasPrefix(begin, []byte(pageBegin)) }
 
 func write(w io.Writer, tool string, runs []*Run, served bool) error {
@@ -189,7 +189,7 @@ func Handler(tool string, runs []*Run) http.Handler {
 		secure(w)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = write(w, tool, runs, true) // the reader went away: nobody to tell
+		_ = write(w, tool, runs, true) // the client has gone: nothing to report to
 	})
 	mux.HandleFunc("GET /data/{run}/{name...}", func(w http.ResponseWriter, r *http.Request) {
 		secure(w)
@@ -212,15 +212,15 @@ func Handler(tool string, runs []*Run) http.Handler {
 }
 
 func secure(w http.ResponseWriter) {
-	// the page's own policy stands in it, and cannot say this
+	// the page's own policy is in the page, and cannot contain this
 	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// Local lets only requests through that name this machine's loopback as their host: a page of another
-// site whose name was made to point here (DNS rebinding) could read the recording else.
+// Local passes only requests that name this machine's loopback as their host. Otherwise a page of another
+// site whose name was made to point here (DNS rebinding) could read the recording.
 func Local(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -15,15 +15,15 @@ import (
 	"github.com/profinfer/profinfer/profile/timeline"
 )
 
-// Section is what a section of the page's data holds as JSON.
+// Section describes a JSON section of the page's data.
 type Section struct {
 	Name string
 	Type reflect.Type
-	Null bool // it is null where the run has nothing of it
+	Null bool // it is null where the run has no such data
 }
 
-// Sections returns all sections of JSON. The page's types are generated from them: see internal/pagetypes.
-// Sections of another form (columns of the timeline, what tokens chose) are described where they are made.
+// Sections returns all JSON sections. The page's types are generated from them: see internal/pagetypes.
+// Sections in other formats (columns of the timeline, tokens' choices) are described where they are made.
 func Sections() []Section {
 	return []Section{
 		{Name: "stat", Type: reflect.TypeFor[Stats]()},
@@ -39,7 +39,7 @@ func Sections() []Section {
 	}
 }
 
-// Stats are the statistics in each grouping that the page shows, as `stat --json --by` gives them.
+// Stats are the statistics in each grouping that the page shows, as in `stat --json --by`.
 type Stats struct {
 	Block  *summary.Stat `json:"block"`
 	Layer  *summary.Stat `json:"layer"`

@@ -8,7 +8,7 @@ import (
 	"github.com/profinfer/profinfer/profile/series"
 )
 
-// addSeries adds what plots need and the statistics do not have.
+// addSeries adds what plots need beyond the statistics.
 func (r *Run) addSeries(b *series.Builder, h *profile.Header, peaks *roof.Peaks) error {
 	if err := r.addJSON("series", b.Finish(h)); err != nil {
 		return err

@@ -15,15 +15,15 @@ import (
 	"github.com/profinfer/profinfer/profile/timeline"
 )
 
-// The timeline's sections: "time" is its index (JSON), "time/steps", "time/graphs", "time/copies",
-// "time/devices" and "time/overview" are columns, "time/0" and on its chunks, as package profile describes
-// them.
+// The timeline's sections: "time" is its index (JSON); "time/steps", "time/graphs", "time/copies",
+// "time/devices" and "time/overview" are columns; "time/0" and following are its chunks, in the format of
+// package profile.
 
-// TimeLimit is how many bytes of chunks, packed, a page in one file holds of each run. What lies beyond is
-// left to the overview.
+// TimeLimit is how many bytes of packed chunks a single-file page holds per run. Beyond it there is only the
+// overview.
 const TimeLimit = 8 << 20
 
-// Option changes how a run is loaded.
+// Option modifies how a run is loaded.
 type Option func(*options)
 
 type options struct {
@@ -31,10 +31,10 @@ type options struct {
 	peaks     func(*profile.Header) *roof.Peaks
 }
 
-// Peaks returns what the recording's machine can do, once all was read.
+// Peaks returns the machine's peaks, once all has been read.
 func Peaks(of func(*profile.Header) *roof.Peaks) Option { return func(o *options) { o.peaks = of } }
 
-// WholeTimeline keeps all of a timeline, as a page that is served can.
+// WholeTimeline keeps the whole timeline, for a page that is served.
 func WholeTimeline() Option { return func(o *options) { o.timeLimit = -1 } }
 
 func newOptions(opts []Option) options {
@@ -49,7 +49,7 @@ func newTimeline(book *facts.Book) *timeline.Builder {
 	return timeline.New(timeline.Options{Pack: packer(), Book: book})
 }
 
-// packer returns a function that gzips. It keeps its tables from one call to the next.
+// packer returns a function that gzips. It reuses its tables between calls.
 func packer() func([]byte) ([]byte, error) {
 	var z *gzip.Writer
 	return func(data []byte) ([]byte, error) {
@@ -98,7 +98,7 @@ func (r *Run) addTime(b *timeline.Builder, h *profile.Header, o options) error {
 	return r.addJSON("time", t)
 }
 
-// addPacked adds a section that is gzipped already.
+// addPacked adds a section that is already gzipped.
 func (r *Run) addPacked(name string, data []byte) {
 	if _, ok := r.sections[name]; !ok {
 		r.names = append(r.names, name)
@@ -106,8 +106,8 @@ func (r *Run) addPacked(name string, data []byte) {
 	r.sections[name] = data
 }
 
-// keepChunks chooses which chunks stay where they are too large together: those with the slowest and the
-// first step of each phase, then step by step the next slowest, then what comes first.
+// keepChunks chooses which chunks are kept where they are too large together: those with the slowest and the
+// first step of each phase, then those of the next slowest steps in turn, then the earliest.
 func keepChunks(t *timeline.Timeline, limit int) {
 	sum := 0
 	for i := range t.Chunks {
@@ -149,11 +149,11 @@ func keepChunks(t *timeline.Timeline, limit int) {
 	}
 }
 
-// maxChosen bounds the steps of each phase whose chunks are looked for.
+// maxChosen bounds the steps of each phase whose chunks are selected.
 const maxChosen = 256
 
-// chosenSteps returns steps in the order in which they are worth keeping: of each phase the slowest and the
-// first, then the next slowest.
+// chosenSteps returns steps in order of priority: the slowest and the first of each phase, then the next
+// slowest.
 func chosenSteps(marks []timeline.Mark) []timeline.Mark {
 	phases := map[profile.Phase][]timeline.Mark{}
 	var order []profile.Phase

@@ -77,7 +77,7 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 	return e.out.Write(r)
 }
 
-// SubmissionRow is one call that handed work to a queue of a device.
+// SubmissionRow is one call that submitted work to a queue of a device.
 type SubmissionRow struct {
 	PID     int64   `parquet:"pid"`
 	Queue   int64   `parquet:"queue" doc:"its number in the process, from 1"`

@@ -12,8 +12,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// countedParquet writes tables with columns that are known only when the recording was read: those of
-// its counters. The library takes a row's type at run time too; it costs time, so the others do without.
+// countedParquet writes tables with columns that are known only once the recording was read: those of its
+// counters. The library also accepts a row type built at run time; that is slower, so the other tables avoid
+// it.
 type countedParquet struct {
 	w        *parquet.GenericWriter[any]
 	t        *table
@@ -76,7 +77,7 @@ func (p *countedParquet) Write(row any) error {
 	return p.err
 }
 
-// valid: Parquet's strings are UTF-8, and readers refuse a file in which one is not.
+// valid returns valid UTF-8: Parquet strings are UTF-8, and readers refuse a file with an invalid one.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -14,17 +14,17 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Export replays the trace of r and writes one of its tables to w. It streams: memory is
-// bounded by what is under way in the run and by its shapes, not by its length. The header
-// tells what the trace lacks, also where the table does not show it.
+// Export replays the trace of r and writes one of its tables to w. It streams: memory is bounded by what is
+// in progress in the run and by its graph definitions, not by its length. The header reports what the trace
+// lacks, even where the table does not show it.
 func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
 	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) {
 		return profile.Replay(r, s)
 	}, name, format, w)
 }
 
-// exportRun exports what replay hands over. meta tells the recording's description as far
-// as it is known at that point.
+// exportRun exports what replay emits. meta returns the recording's metadata as far as it is known at that
+// point.
 func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name,
 	format string, w io.Writer) (*profile.Header, error) {
 	if _, err := NewWriter(io.Discard, name, format); err != nil {
@@ -42,8 +42,8 @@ func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Head
 	return h, e.out.Close()
 }
 
-// columns are the names of the counters' columns: the events' own with _ for what SQL would not take as a
-// name.
+// columns returns the names of the counters' columns: the events' own, with _ for characters that SQL does
+// not allow in a name.
 func columns(m *trace.Meta) []string {
 	if m == nil {
 		return nil
@@ -64,7 +64,7 @@ func columns(m *trace.Meta) []string {
 	return names
 }
 
-// late opens a writer at the first row: which columns there are is known when the recording is read.
+// late opens a writer at the first row: the columns are known only once the recording is being read.
 type late struct {
 	open func() (RowWriter, error)
 	w    RowWriter
@@ -91,22 +91,22 @@ func (l *late) Close() error {
 	return l.w.Close()
 }
 
-// exporter turns what a replay hands over into the rows of one table.
+// exporter turns a replay into the rows of one table.
 type exporter struct {
 	profile.BaseSink
 	name    string
 	out     RowWriter
 	meta    func() *trace.Meta
 	derive  facts.Deriver
-	noSched int // 0: not known yet, 1: scheduling was recorded, 2: it was not
+	noSched int // 0: unknown so far, 1: scheduling was recorded, 2: it was not
 	shapes  map[*profile.Shape]bool
 
 	requests *requests.Builder
 	files    memory.Residency
 }
 
-// offCPUKnown says whether the time off the CPU could be seen: without scheduling events it
-// is not zero but unknown.
+// offCPUKnown reports whether off-CPU time could be seen: without scheduling events it is not zero but
+// unknown.
 func (e *exporter) offCPUKnown() bool {
 	if e.noSched == 0 {
 		m := e.meta()
@@ -121,7 +121,7 @@ func (e *exporter) offCPUKnown() bool {
 	return e.noSched == 1
 }
 
-// some returns v, or null if it is the value that stands for unknown.
+// some returns v, or null if it equals the value that stands for unknown.
 func some[T comparable](v, unknown T) *T {
 	if v == unknown {
 		return nil
@@ -153,8 +153,8 @@ func (e *exporter) Op(o *profile.Op) error {
 	case "op_threads":
 		for i := range o.Threads {
 			t := &o.Threads[i]
-			// Of a thread that was not seen to arrive nothing but its begin is known, and of the
-			// others not how long they waited for it.
+			// For a thread that was not seen to arrive only its begin is known, and for the others it is
+			// unknown how long they waited for it.
 			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
 			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID),
 				Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
@@ -219,7 +219,7 @@ func (e *exporter) Graph(g *profile.Graph) error {
 	return e.out.Write(r)
 }
 
-// Choice writes what tokens chose in a layer.
+// Choice writes the tokens' choices in a layer.
 func (e *exporter) Choice(c *profile.Choice) error {
 	if e.name != "experts" {
 		return nil
@@ -285,7 +285,7 @@ func (e *exporter) Sched(s *trace.Sched) error {
 	return e.out.Write(r)
 }
 
-// stateLetter names a task state as ps does: the kernel's __task_state_index
+// stateLetter returns a task state's letter as in ps: the kernel's __task_state_index
 // (include/linux/sched.h).
 func stateLetter(s uint32) string {
 	const (
@@ -309,8 +309,8 @@ func stateLetter(s uint32) string {
 	return "RSDTtXZP"[i : i+1]
 }
 
-// shape notes a shape for the tables that are written at the end, when it is known what of
-// it ran.
+// shape notes a graph definition for the tables that are written at the end, when it is known which of its
+// nodes ran.
 func (e *exporter) shape(s *profile.Shape) {
 	if s == nil || s.Shape == nil || e.name != "nodes" && e.name != "edges" {
 		return
@@ -321,7 +321,7 @@ func (e *exporter) shape(s *profile.Shape) {
 	e.shapes[s] = true
 }
 
-// rest writes what is known at the end of the run only.
+// rest writes what is known only at the end of the run.
 func (e *exporter) rest(h *profile.Header) error {
 	switch e.name {
 	case "runs":
@@ -366,7 +366,7 @@ func (e *exporter) nodes(s *profile.Shape) error {
 		if e.name == "edges" {
 			for j, src := range n.Src {
 				if src < 0 || slices.Contains(n.Src[:j], src) {
-					continue // outside the shape; the same tensor twice
+					continue // outside the definition; the same tensor twice
 				}
 				if err := e.out.Write(&EdgeRow{Shape: s.Index, From: int64(src), To: int64(i)}); err != nil {
 					return err
@@ -428,8 +428,8 @@ func runRow(h *profile.Header) *RunRow {
 	return r
 }
 
-// probeCost is the cost of the dearest kind of operator probe that was placed; where there
-// is none, of the dearest probe.
+// probeCost is the cost of the most expensive kind of operator probe that was placed or, without any, of the
+// most expensive probe.
 func probeCost(h *profile.Header) *int64 {
 	var ops, most int64
 	for i := range h.Processes {
@@ -447,7 +447,7 @@ func probeCost(h *profile.Header) *int64 {
 	return count(most)
 }
 
-// shellQuote joins a command's words so that a shell would read the same ones.
+// shellQuote joins a command's words so that a shell would parse them back.
 func shellQuote(words []string) string {
 	var b strings.Builder
 	for i, w := range words {

@@ -8,7 +8,7 @@ import (
 )
 
 // FaultRow is one page fault of a thread. Faults that the kernel took for a system call (populating a
-// mapping) have no row: stat tells their number.
+// mapping) have no row: stat reports their number.
 type FaultRow struct {
 	TsNs      int64   `parquet:"ts_ns" doc:"when it was done"`
 	DurNs     *int64  `parquet:"dur_ns,optional" doc:"null where the kernel does not tell its begin"`
@@ -61,8 +61,8 @@ func (e *exporter) Memory(m *trace.Memory) error {
 	return nil
 }
 
-// ResidencyRow is a tensor whose data lies in a file that the process has mapped; a file's last row is what
-// of it lies in no tensor.
+// ResidencyRow is a tensor whose data is in a file that the process has mapped; a file's last row is its
+// remainder outside any tensor.
 type ResidencyRow struct {
 	PID     int64   `parquet:"pid"`
 	File    string  `parquet:"file"`
@@ -75,7 +75,7 @@ type ResidencyRow struct {
 	InEnd   *int64  `parquet:"in_end_bytes,optional" doc:"when it ended"`
 }
 
-// residency writes what of files was in memory.
+// residency writes how much of the files was in memory.
 func (e *exporter) residency() error {
 	for _, f := range e.files.Files() {
 		for i := range f.Tensors {
@@ -92,7 +92,7 @@ func (e *exporter) residency() error {
 		if f.Mapped {
 			c := &f.Classes[len(f.Classes)-1]
 			if c.Class != profile.MemFile {
-				continue // tensors fill it
+				continue // tensors cover it
 			}
 			rest.Bytes, rest.InStart, rest.InEnd = c.Bytes, c.InStart, c.InEnd
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// rowGroup bounds memory: a group of rows is held until it is written.
+// rowGroup bounds memory: a group of rows is buffered until it is written.
 const rowGroup = 1 << 16
 
-// One encoder a column, on one core: an export may run beside the engine.
+// One encoder per column, on one core: an export may run beside the engine.
 var zstdCodec = &zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}
 
 type parquetWriter[T any] struct {

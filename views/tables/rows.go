@@ -2,7 +2,7 @@
 
 package tables
 
-// RunRow is the recording. Of several processes, the first is told.
+// RunRow is the recording. If there are several processes, only the first is listed.
 type RunRow struct {
 	Engine        *string `parquet:"engine,optional" doc:"llama.cpp, whisper.cpp, ..."`
 	EngineVersion *string `parquet:"engine_version,optional"`
@@ -43,12 +43,12 @@ type GraphRow struct {
 	DurNs   int64   `parquet:"dur_ns"`
 	NNodes  *int64  `parquet:"n_nodes,optional"`
 	Shape   *int64  `parquet:"shape,optional" doc:"of table nodes; null: its definition is not known"`
-	// Of a graph that was computed for another process.
+	// For a graph that was computed for another process.
 	Caller     *int64 `parquet:"caller,optional" doc:"graph of another process that had this one computed"`
 	CallerStep *int64 `parquet:"caller_step,optional" doc:"its step"`
 }
 
-// NodeRow is one tensor of a graph shape: its nodes in graph order, then its leaves.
+// NodeRow is one tensor of a graph definition: its nodes in graph order, then its leaves.
 type NodeRow struct {
 	Shape     int64   `parquet:"shape" doc:"number in the run, from 1"`
 	Node      int64   `parquet:"node" doc:"from 0"`
@@ -95,7 +95,7 @@ type OpRow struct {
 	Imbalance  *float64 `parquet:"imbalance,optional" doc:"max busy / mean busy - 1 over its threads, without what the probes took"`
 	Bytes      *int64   `parquet:"bytes,optional" doc:"what it must read and write at least"`
 	Flops      *int64   `parquet:"flops,optional"`
-	// Counts are the columns of the run's counters, behind the others.
+	// Counts are the columns of the run's counters, after the others.
 	Counts []int64 `parquet:"-"`
 }
 
@@ -109,7 +109,7 @@ type OpThreadRow struct {
 	BusyNs   *int64 `parquet:"busy_ns,optional"`
 	WaitNs   *int64 `parquet:"wait_ns,optional"`
 	OffCPUNs *int64 `parquet:"off_cpu_ns,optional"`
-	// Counts are the columns of the run's counters, behind the others.
+	// Counts are the columns of the run's counters, after the others.
 	Counts []int64 `parquet:"-"`
 }
 
@@ -120,8 +120,8 @@ type EdgeRow struct {
 	To    int64 `parquet:"to"`
 }
 
-// ExpertRow is one chosen expert: one row for each step, layer, token and rank, however many products share
-// the choice.
+// ExpertRow is one chosen expert: one row per step, layer, token and rank, however many matmuls share the
+// choice.
 type ExpertRow struct {
 	Step   *int64 `parquet:"step,optional"`
 	Graph  *int64 `parquet:"graph,optional"`
@@ -134,8 +134,7 @@ type ExpertRow struct {
 	Slot   *int64 `parquet:"slot,optional" doc:"place in the engine's cache of experts, where that stands there instead of the expert"`
 }
 
-// SchedRow is one switch or wake-up. Of a wake-up, prev is the waker and cpu the one that the
-// waker runs on.
+// SchedRow is one switch or wake-up. For a wake-up, prev is the waker and cpu the CPU that the waker runs on.
 type SchedRow struct {
 	TsNs      int64   `parquet:"ts_ns"`
 	Event     string  `parquet:"event" doc:"switch, wakeup, or look: next was seen to have the CPU while a thread that may use it waited"`
@@ -155,7 +154,7 @@ type ThreadRow struct {
 	Role string  `parquet:"role" doc:"main, worker or other"`
 }
 
-// LossRow is one span not fully seen.
+// LossRow is one interval that was not fully seen.
 type LossRow struct {
 	StartNs int64   `parquet:"start_ns"`
 	EndNs   int64   `parquet:"end_ns"`

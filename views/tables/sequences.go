@@ -46,10 +46,10 @@ type RoundRow struct {
 	DurNs    int64   `parquet:"dur_ns" doc:"of the step, which other sequences can share"`
 }
 
-// mostSequences bounds the requests and the rounds that a table has.
+// mostSequences bounds the requests and the rounds in a table.
 const mostSequences = 1 << 18
 
-// sequences follows the requests for the tables that have them.
+// sequences follows the requests for the tables that need them.
 func (e *exporter) sequences() *requests.Builder {
 	if e.requests == nil && (e.name == "sequences" || e.name == "rounds") {
 		e.requests = requests.New(mostSequences)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tables writes a run as tables, for analysis elsewhere: newline-delimited JSON, CSV
-// or Parquet. Each table is a struct; its fields are the columns. Columns may be added,
-// never renamed; a value that is not known is null, never 0.
+// Package tables writes a run as tables, for analysis elsewhere: newline-delimited JSON, CSV or Parquet. Each
+// table is a struct; its fields are the columns. Columns may be added, never renamed; an unknown value is
+// null, never 0.
 //
 // Times are nanoseconds of CLOCK_BOOTTIME, durations nanoseconds, sizes bytes.
 package tables
@@ -22,16 +22,14 @@ type Column struct {
 	Doc  string
 }
 
-// RowWriter writes the rows of one table. Close ends the table; it does not close the
-// writer beneath.
+// RowWriter writes the rows of one table. Close ends the table; it does not close the underlying writer.
 type RowWriter interface {
-	// Write writes a row: a pointer to the table's struct (*StepRow for steps, ...). It does
-	// not keep it.
+	// Write writes a row: a pointer to the table's struct (*StepRow for steps, ...). It does not retain it.
 	Write(row any) error
 	Close() error
 }
 
-// Formats are the names of the formats.
+// Formats returns the names of the formats.
 func Formats() []string { return []string{"ndjson", "csv", "parquet"} }
 
 type table struct {
@@ -101,9 +99,9 @@ func Columns(name string) ([]Column, error) {
 	return cs, nil
 }
 
-// NewWriter returns a writer of the rows of a table in a format. Memory is bounded, however
-// many rows are written. counters are the names of further columns of ops and op_threads, of type int64: a
-// row's Counts, of which one below 0 is null.
+// NewWriter returns a writer of the rows of a table in a format. Memory is bounded, however many rows are
+// written. counters are the names of further columns of ops and op_threads, of type int64: a row's Counts, in
+// which a negative value is null.
 func NewWriter(w io.Writer, name, format string, counters ...string) (RowWriter, error) {
 	t, err := find(name)
 	if err != nil {
@@ -130,11 +128,11 @@ type field struct {
 	name string
 	typ  string
 	null bool
-	kind reflect.Kind // of the value, behind the pointer
+	kind reflect.Kind // of the value that the pointer points to
 }
 
-// fieldsOf reads the columns off the struct's tags. The structs are of this package, so
-// what it does not know is a mistake here.
+// fieldsOf reads the columns from the struct's tags. The structs are of this package, so an unknown type is a
+// bug here.
 func fieldsOf(t reflect.Type) []field {
 	n := t.NumField()
 	if countsField(t) >= 0 {
@@ -165,7 +163,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fs
 }
 
-// countsField returns the number of the field that holds counters, -1 if the table has none.
+// countsField returns the index of the field that holds counters, -1 if the table has none.
 func countsField(t reflect.Type) int {
 	if n := t.NumField() - 1; t.Field(n).Name == "Counts" {
 		return n

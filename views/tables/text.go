@@ -12,22 +12,22 @@ import (
 	"github.com/profinfer/profinfer/internal/clean"
 )
 
-// textFlush is how much is collected before it is written.
+// textFlush is how much is buffered before it is written.
 const textFlush = 64 << 10
 
 // text writes newline-delimited JSON and CSV.
 //
-// CSV has a line of names, comma and LF, and quotes where they are needed. A null is an empty
-// field, an empty string "". Lists are JSON. In strings of both, what could steer a terminal
-// or turn text round is written as an escape sequence; in CSV, where the format has none of
-// its own, a backslash begins one and is therefore doubled.
+// CSV has a header line, comma and LF, and quotes where needed. A null is an empty field, an empty string "".
+// Lists are JSON. In strings of both formats, characters that could control a terminal or reverse text are
+// written as escape sequences. CSV has no escape sequences of its own: there a backslash begins one and is
+// therefore doubled.
 type text struct {
 	w      io.Writer
 	t      *table
 	csv    bool
 	fields []field
-	keys   []string // of JSON: {"name": and ,"name":
-	counts int      // further columns
+	keys   []string // for JSON: {"name": and ,"name":
+	counts int      // number of further columns
 	buf    []byte
 	err    error
 }
@@ -100,7 +100,7 @@ func (x *text) Write(row any) error {
 	return x.err
 }
 
-// counters writes the columns behind the struct's.
+// counters writes the columns after the struct's.
 func (x *text) counters(counts []int64) {
 	for i := range x.counts {
 		if x.csv {
@@ -129,7 +129,7 @@ func (x *text) value(f *field, v reflect.Value) {
 		if d := v.Float(); !math.IsInf(d, 0) && !math.IsNaN(d) {
 			x.buf = strconv.AppendFloat(x.buf, d, 'g', -1, 64)
 		} else if !x.csv {
-			x.buf = append(x.buf, "null"...) // neither format has a word for it
+			x.buf = append(x.buf, "null"...) // neither format can express it
 		}
 	case reflect.String:
 		if x.csv {
@@ -167,8 +167,8 @@ func (x *text) Close() error {
 	return x.err
 }
 
-// appendEscapes appends s; the quote character is doubled in CSV and escaped in JSON. Bytes
-// that are no UTF-8 become U+FFFD.
+// appendEscapes appends s; the quote character is doubled in CSV and escaped in JSON. Invalid UTF-8 becomes
+// U+FFFD.
 func appendEscapes(b []byte, s string, csv bool) []byte {
 	const hex = "0123456789abcdef"
 	for _, r := range s {

@@ -7,7 +7,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// backendTitle names the backend whose graphs are seen without operators; empty if there is none.
+// backendTitle names the backend whose graphs are seen without their operators; empty if there is none.
 func backendTitle(s *summary.Stat) string {
 	title := ""
 	for i := range s.Phases {
@@ -23,7 +23,7 @@ func backendTitle(s *summary.Stat) string {
 	return title
 }
 
-// backends adds a row for each backend whose graphs are seen without operators.
+// backends adds a row for each backend whose graphs are seen without their operators.
 func (p *page) backends(s *summary.Stat, f *summary.Phase, t *rowTable) {
 	if s.By == facts.ByThread || s.By == facts.ByStep {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// counters draws a phase's counters, a step: below its rows, as they are many.
+// counters draws a phase's counters, per step: below its rows, because there are many.
 func (p *page) counters(s *summary.Stat, f *summary.Phase) {
 	if len(s.Counters) == 0 || len(f.Rows) == 0 {
 		return
@@ -71,7 +71,7 @@ func (p *page) counters(s *summary.Stat, f *summary.Phase) {
 	}
 }
 
-// counted writes a counter's value: a time with its unit.
+// counted formats a counter's value: a time with its unit.
 func (p *page) counted(k *summary.Counter, v *float64) string {
 	if k.Unit == "ns" {
 		return p.o.durationOf(v)
@@ -79,7 +79,7 @@ func (p *page) counted(k *summary.Counter, v *float64) string {
 	return format.Thousands(v)
 }
 
-// none tells that a counter is known and counted nothing in any row.
+// none reports that a counter is known and is zero in every row.
 func none(rows []summary.Row, i int) bool {
 	known := false
 	for r := range rows {

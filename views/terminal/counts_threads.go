@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// byThreads draws what counters tell by number of threads, where a phase ran with several.
+// byThreads draws the counters' ratios by number of threads, where a phase ran with several.
 func (p *page) byThreads(s *summary.Stat) {
 	rows := severalThreads(s)
 	if len(rows) == 0 {
@@ -27,7 +27,7 @@ func (p *page) byThreads(s *summary.Stat) {
 	t.say(p)
 }
 
-// severalThreads are the rows of phases that several numbers of threads computed.
+// severalThreads returns the rows of phases that several numbers of threads computed.
 func severalThreads(s *summary.Stat) (out []*summary.ByThreads) {
 	same := func(a, b *summary.ByThreads) bool {
 		return a.Phase == b.Phase && (a.Model == nil) == (b.Model == nil) &&
@@ -44,7 +44,7 @@ func severalThreads(s *summary.Stat) (out []*summary.ByThreads) {
 	return out
 }
 
-// threadsTable is a table with a row for each phase and number of threads.
+// threadsTable is a table with one row per phase and number of threads.
 type threadsTable struct {
 	table
 	file, name, threads, steps, tps, ipc, stall, misses *column
@@ -85,7 +85,7 @@ func (t *threadsTable) add(p *page, s *summary.Stat, r *summary.ByThreads, file 
 	}
 }
 
-// say tells which counters the columns are of.
+// say explains which counters the columns are from.
 func (t *threadsTable) say(p *page) {
 	for _, of := range []struct {
 		what  string
@@ -103,7 +103,7 @@ type Recording struct {
 	Stat *summary.Stat `json:"-"`
 }
 
-// StatThreadsJSON writes what [StatThreads] draws. An error is w's.
+// StatThreadsJSON writes what [StatThreads] draws, as JSON. It returns w's errors.
 func StatThreadsJSON(w io.Writer, rs []Recording) error {
 	type recording struct {
 		Recording
@@ -122,7 +122,8 @@ func StatThreadsJSON(w io.Writer, rs []Recording) error {
 	return JSON(w, out)
 }
 
-// StatThreads draws what counters tell by number of threads, over several recordings. An error is w's.
+// StatThreads draws the counters' ratios by number of threads, over several recordings. It returns w's
+// errors.
 func StatThreads(w io.Writer, rs []Recording, o Options) error {
 	p := &page{o: o}
 	t := newThreadsTable(p, "recording")

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// What other views draw with. Text that is given to these is safe already (see [Options.Clean]).
+// Drawing functions for other views. Text passed to them must already be safe (see [Options.Clean]).
 
-// Bold, Dim, Warn and Bad style text where there is colour.
+// Bold, Dim, Warn and Bad style text if colour is enabled.
 func (o *Options) Bold(s string) string { return o.style(s, bold) }
 
-// Dim is for what matters less.
+// Dim is for less important text.
 func (o *Options) Dim(s string) string { return o.style(s, dim) }
 
 // Warn is for what is degraded.
@@ -24,13 +24,13 @@ func (o *Options) Bad(s string) string { return o.style(s, bad) }
 // Clean makes text safe for this terminal.
 func (o *Options) Clean(s string) string { return o.clean(s) }
 
-// Columns returns how many columns s takes.
+// Columns returns the display width of s in columns.
 func Columns(s string) int { return textWidth(s) }
 
-// Wrap breaks text at spaces into lines of at most width columns (0: no limit); later lines are indented.
+// Wrap wraps text at spaces to lines of at most width columns (0: no limit); later lines are indented.
 func Wrap(text string, width, indent int) []string { return wrap(text, width, indent) }
 
-// JSON writes a document for programs: figures unrounded, null where something is not known. An error is w's.
+// JSON writes a document for programs: figures unrounded, null for unknown values. It returns w's errors.
 func JSON(w io.Writer, document any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// expertLine says in a sentence what tokens of a phase chose.
+// expertLine summarises in a sentence what tokens of a phase chose.
 func (p *page) expertLine(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	if e == nil || len(f.Rows) == 0 {
@@ -34,7 +34,7 @@ func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 		if l.Used != used || l.Experts != of {
 			used = 0
 		}
-		// of fewer choices some are many by chance
+		// with fewer choices some are frequent by chance
 		if l.Imbalance > worst && l.Tokens*int64(l.Used) >= 2*int64(l.Experts) {
 			worst, at = l.Imbalance, i
 		}
@@ -83,7 +83,7 @@ func (p *page) expertGaps(e *experts.Stat) {
 	}
 }
 
-// experts draws what tokens of a phase chose, layer by layer.
+// experts draws what tokens of a phase chose, by layer.
 func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	p.blank()
@@ -140,7 +140,7 @@ func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 var (
 	heatUnicode = []string{" ", "░", "▒", "▓", "█"}
 	heatASCII   = []string{" ", ".", "-", "+", "#"}
-	heatBelow   = []float64{0, 0.5, 1, 2} // of the mean: nothing, less than half, ...
+	heatBelow   = []float64{0, 0.5, 1, 2} // relative to the mean: nothing, less than half, ...
 )
 
 func (o *Options) heatKey() string {
@@ -149,8 +149,8 @@ func (o *Options) heatKey() string {
 		c[4])
 }
 
-// heat draws the load of experts against the mean, in at most so many columns: then each is the largest of
-// several.
+// heat draws the load of experts relative to the mean, in at most columns columns: if there are more experts,
+// each column is the largest of several.
 func (o *Options) heat(load []int64, columns int) string {
 	var sum int64
 	for _, n := range load {
@@ -178,7 +178,7 @@ func (o *Options) heat(load []int64, columns int) string {
 	return b.String()
 }
 
-// expertCache says what a cache of experts would have held.
+// expertCache describes the simulated hit rates of a cache of experts.
 func (p *page) expertCache(e *experts.Stat) {
 	var facts []string
 	for _, c := range e.Cache {
@@ -189,7 +189,7 @@ func (p *page) expertCache(e *experts.Stat) {
 	}
 }
 
-// expertProducts draws products' times by how many of their experts are new.
+// expertProducts draws matmul times by how many of their experts are new.
 func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 	e := f.Experts
 	most, median, varied := -1, 0.0, false
@@ -200,7 +200,7 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 			median = max(median, n.Median)
 		}
 	}
-	// with one number of new ones there is nothing to compare: in prefill, a few products of its last layer
+	// with one number of new experts there is nothing to compare: in prefill, a few matmuls of its last layer
 	if !varied {
 		return
 	}
@@ -239,7 +239,7 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 		}
 		if w.PerNew == nil {
 			per.add("-")
-		} else if *w.PerNew < 1 { // ns: less than a clock tells, or a product that is no longer for it
+		} else if *w.PerNew < 1 { // ns: below the clock's resolution, or a matmul that does not take longer
 			per.add("nothing")
 		} else {
 			per.add(p.o.duration(*w.PerNew))

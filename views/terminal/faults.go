@@ -17,7 +17,7 @@ const (
 	maxFaultFiles = 4
 )
 
-// className says what pages of a class are for.
+// className describes what pages of a class are used for.
 func className(c profile.MemoryClass) string {
 	switch c {
 	case profile.MemExpert:
@@ -38,7 +38,7 @@ func className(c profile.MemoryClass) string {
 	return "elsewhere"
 }
 
-// faults draws page faults: how many, what they hit, which phases waited for them, what is in memory.
+// faults draws page faults: how many, what they hit, which phases waited for them, how much is in memory.
 func (p *page) faults(s *summary.Stat) {
 	f := s.Faults
 	if f == nil {
@@ -217,13 +217,13 @@ func (p *page) faultSteps(f *memory.Stat) {
 	p.line("Most in faults: "+strings.Join(parts, "; ")+".", plain)
 }
 
-// files says what of the model is in memory.
+// files describes how much of the model is in memory.
 func (p *page) files(f *memory.Stat) {
 	told := 0
 	for i := range f.Files {
 		m := &f.Files[i]
 		if !m.Mapped && !strings.HasSuffix(m.Path, ".gguf") && !p.o.Verbose {
-			continue // no file of the model
+			continue // not a file of the model
 		}
 		if told++; told > maxFaultFiles && !p.o.Verbose {
 			p.line("and more files (-v)", dim)

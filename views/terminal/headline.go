@@ -11,10 +11,10 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// maxSaid is how many findings stand in the headline.
+// maxSaid is the number of findings in the headline.
 const maxSaid = 3
 
-// headline says first what bounds each phase and how sure that is, then what could give back most time.
+// headline first says what bounds each phase and with what confidence, then what could save most time.
 func (p *page) headline(s *summary.Stat) {
 	if len(s.Verdicts) == 0 {
 		return
@@ -49,7 +49,7 @@ func (p *page) headline(s *summary.Stat) {
 	}
 }
 
-// said is a sentence of package profile as this terminal can show it.
+// said adapts a sentence of package profile to this terminal.
 func (p *page) said(text string) string {
 	if !p.o.Unicode {
 		text = strings.ReplaceAll(text, "µs", "us")
@@ -57,7 +57,7 @@ func (p *page) said(text string) string {
 	return p.o.clean(text)
 }
 
-// caveats says what makes the figures below doubtful.
+// caveats says what makes the figures below unreliable.
 func (p *page) caveats(s *summary.Stat) {
 	var lines []string
 	l := &s.Lost
@@ -106,7 +106,7 @@ func (p *page) caveats(s *summary.Stat) {
 	}
 }
 
-// lost lists everything that was not seen, and what the recorder said.
+// lost lists everything that was not seen, and the recorder's messages.
 func (p *page) lost(s *summary.Stat) {
 	l := &s.Lost
 	var facts []string
@@ -130,7 +130,7 @@ func (p *page) lost(s *summary.Stat) {
 		}
 	}
 	add(l.IncompleteOps, "operators not seen on all threads")
-	if s.Run.Level != "step" && s.Run.Level != "graph" { // those ask for no definitions
+	if s.Run.Level != "step" && s.Run.Level != "graph" { // these levels record no definitions
 		add(l.UnknownShapes, "graphs without a definition")
 	}
 	add(l.PartShapes, "graphs with parts of their definition missing")

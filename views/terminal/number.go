@@ -9,7 +9,7 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 )
 
-// micro writes µs as this terminal can show it.
+// micro writes µs as this terminal can display it.
 func (o *Options) micro(s string) string {
 	if o.Unicode {
 		return s
@@ -17,7 +17,7 @@ func (o *Options) micro(s string) string {
 	return strings.ReplaceAll(s, "µ", "u")
 }
 
-// duration writes nanoseconds: 71.0 ms, 5.90 s, 2 min 3 s.
+// duration formats nanoseconds: 71.0 ms, 5.90 s, 2 min 3 s.
 func (o *Options) duration(ns float64) string { return o.micro(format.Minutes(ns)) }
 
 func (o *Options) unitFor(largest float64) format.Unit {
@@ -33,7 +33,7 @@ func (o *Options) durationOf(ns *float64) string {
 	return o.duration(*ns)
 }
 
-// bar draws a share of most in width columns. What is not 0 gets a stroke.
+// bar draws v relative to most in width columns. Nonzero values get at least one stroke.
 func (o *Options) bar(v, most float64, width int) string {
 	if v <= 0 || most <= 0 || math.IsNaN(v) {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// offload draws how a phase was split over backends: what each computed, what was copied, how long devices
+// offload draws how a phase was split between backends: what each computed, what was copied, how long devices
 // took.
 func (p *page) offload(s *summary.Stat) {
 	for i := range s.Offload {
@@ -95,7 +95,7 @@ func (p *page) offloadBackends(title string, x *offload.Offload) {
 	p.table(t)
 }
 
-// number1 writes a count that is whole in most cases.
+// number1 formats a count that is mostly an integer.
 func number1(v float64) string {
 	if v == float64(int64(v)) {
 		return format.Count(int64(v))
@@ -117,7 +117,7 @@ func (p *page) offloadCopies(x *offload.Offload) {
 		c := &x.Copies[i]
 		from := "(unknown)"
 		if c.Kind == "copy" {
-			from = "inputs, weights" // that no graph of the step computed
+			from = "inputs, weights" // computed by no graph of the step
 		}
 		way.add(fmt.Sprintf("%s to %s", cmp.Or(p.o.clean(c.From), from),
 			cmp.Or(p.o.clean(c.To), "(unknown)")))
@@ -133,7 +133,7 @@ func (p *page) offloadCopies(x *offload.Offload) {
 	p.table(t)
 }
 
-// submitted writes how often a backend's graphs were handed to a queue in a step, and what the host took for
+// submitted formats how often a backend's graphs were submitted to a queue per step, and the host's time for
 // it.
 func submitted(o *Options, b *offload.Backend) string {
 	if b.Submissions == nil {

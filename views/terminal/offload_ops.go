@@ -11,7 +11,8 @@ import (
 	"github.com/profinfer/profinfer/profile/offload"
 )
 
-// offloadOps draws operators by backend: products of each, then what the same operators take on two of them.
+// offloadOps draws operators by backend: the matmuls of each, then what the same operators take on two of
+// them.
 func (p *page) offloadOps(title string, x *offload.Offload) {
 	if len(x.Backends) < 2 {
 		return
@@ -39,7 +40,7 @@ func (p *page) offloadProducts(x *offload.Offload) {
 		flop.add(format.Flops(b.Flops))
 		took.add(p.o.durationOf(b.Dur))
 		least := ""
-		if overTimed(b.TimedBy) || b.Others > 0 { // more than the products is in that time
+		if overTimed(b.TimedBy) || b.Others > 0 { // that time covers more than the matmuls
 			least = either(&p.o, "≥ ", ">= ")
 		}
 		rate.add(figure(least, b.GFlops))
@@ -56,7 +57,7 @@ func (p *page) offloadProducts(x *offload.Offload) {
 	p.table(t)
 }
 
-// figure writes a figure with three digits behind its sign.
+// figure formats a figure with three digits after its sign.
 func figure(sign string, v *float64) string {
 	if v == nil {
 		return "-"
@@ -64,7 +65,7 @@ func figure(sign string, v *float64) string {
 	return sign + format.Table.Number(*v)
 }
 
-// timedBy says in words how a time is known.
+// timedBy describes the source of a time.
 func timedBy(s string) string {
 	switch s {
 	case offload.TimedOps:
@@ -84,8 +85,8 @@ type sameRow struct {
 	what, dims, other, otherTime, backend, time, ratio string
 }
 
-// sameOps draws operators whose time is known on two backends, and graphs beside what their operators take
-// elsewhere.
+// sameOps draws operators whose time is known on two backends, and graphs beside what their operators take on
+// another backend.
 func (p *page) sameOps(title string, x *offload.Offload) {
 	var rows []sameRow
 	for i := range x.Operators {
@@ -158,10 +159,10 @@ func (p *page) sameOps(title string, x *offload.Offload) {
 // maxSameRows bounds the rows drawn; --json has all.
 const maxSameRows = 24
 
-// overTimed tells whether a time is more than the device took, if not the same.
+// overTimed reports whether a time is an upper bound of the device's time.
 func overTimed(by string) bool { return by == offload.TimedSpan || by == offload.TimedBusy }
 
-// atMost marks a time that more than the operators is in.
+// atMost marks a time that covers more than the operators.
 func (p *page) atMost(timedBy string) string {
 	if overTimed(timedBy) {
 		return either(&p.o, "≤ ", "<= ")
@@ -169,7 +170,7 @@ func (p *page) atMost(timedBy string) string {
 	return ""
 }
 
-// graphName says what a graph computes in few words.
+// graphName describes briefly what a graph computes.
 func graphName(x *offload.Offload, g *offload.BackendGraph) string {
 	if g.Nodes <= 3 {
 		var names []string
@@ -189,7 +190,7 @@ func graphName(x *offload.Offload, g *offload.BackendGraph) string {
 	return s
 }
 
-// dims are a product's m x n x k, or what the result has.
+// dims formats a matmul's m x n x k, or the result's dimensions.
 func dims(o *offload.BackendOp) string {
 	n := 4
 	for n > 1 && o.Ne[n-1] == 1 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package terminal draws package profile's findings for a person at a terminal.
+// Package terminal draws package profile's findings for a terminal.
 package terminal
 
 import (
@@ -12,19 +12,18 @@ import (
 	"golang.org/x/term"
 )
 
-// Options say what the terminal can show. The zero value is plain ASCII without limits to its
-// width.
+// Options describe what the terminal can display. The zero value is plain ASCII of unlimited width.
 type Options struct {
 	File    string // the recording's name, for the first line
 	Width   int    // columns; 0: no limit
 	Color   bool
 	Unicode bool
-	// Verbose shows what is otherwise only counted: every warning, each thread.
+	// Verbose shows what is otherwise only counted: every warning, every thread.
 	Verbose bool
 }
 
-// Detect finds out what f can show. Colour needs a terminal and no NO_COLOR
-// (https://no-color.org); the width is the terminal's, or COLUMNS; a file or pipe has none.
+// Detect determines what f can display. Colour needs a terminal and no NO_COLOR (https://no-color.org); the
+// width is the terminal's, or COLUMNS; a file or pipe has no width.
 func Detect(f *os.File) Options {
 	return detect(f, os.Getenv)
 }
@@ -46,7 +45,7 @@ func detect(f *os.File, getenv func(string) string) Options {
 	return o
 }
 
-// utf8Locale follows POSIX: the first of the three that is set counts.
+// utf8Locale follows POSIX: the first of the three variables that is set counts.
 func utf8Locale(getenv func(string) string) bool {
 	for _, k := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := getenv(k); v != "" {
@@ -61,7 +60,7 @@ func (o *Options) ellipsis() string { return either(o, "…", "..") }
 func (o *Options) atMost() string   { return either(o, "≤", "<=") }
 func (o *Options) atLeast() string  { return either(o, "≥", ">=") }
 
-// either returns what this terminal can show of two.
+// either returns the variant that this terminal can display.
 func either[T any](o *Options, unicode, ascii T) T {
 	if o.Unicode {
 		return unicode

@@ -14,8 +14,8 @@ import (
 	"github.com/profinfer/profinfer/profile"
 )
 
-// Overhead draws what being recorded costs: the findings in sentences, a table of the states, what limits
-// them. An error is w's.
+// Overhead draws the cost of being recorded: the findings in sentences, a table of the states, and the
+// limitations. It returns w's errors.
 func Overhead(w io.Writer, r *overhead.Report, o Options) error {
 	p := &page{o: o}
 	p.overheadTitle(r)
@@ -58,7 +58,7 @@ func stepsOf(ph profile.Phase) string {
 	return string(ph) + " steps"
 }
 
-// points writes a share as a difference: +1.3 %, with two decimals where all is small.
+// points formats a share as a difference: +1.3 %, with two decimals if all are small.
 func points(v *float64, small bool) string {
 	if v == nil {
 		return "-"
@@ -77,7 +77,7 @@ func difference(v float64, small bool) string {
 	return fmt.Sprintf("%.*f", d, 0.0)
 }
 
-// bounds writes an interval: +0.7 to +1.9 %.
+// bounds formats an interval: +0.7 to +1.9 %.
 func bounds(s *overhead.State, small bool) string {
 	if s.Low == nil || s.High == nil {
 		return "-"
@@ -85,7 +85,7 @@ func bounds(s *overhead.State, small bool) string {
 	return difference(*s.Low*100, small) + " to " + difference(*s.High*100, small) + " %"
 }
 
-// smallState: an interval within half a point wants two decimals.
+// smallState reports whether an interval is within half a point and so needs two decimals.
 func smallState(s *overhead.State) bool {
 	return s.Low != nil && s.High != nil && math.Abs(*s.Low) < 0.005 && math.Abs(*s.High) < 0.005
 }
@@ -228,7 +228,7 @@ func (p *page) overheadNotes(r *overhead.Report) {
 	}
 }
 
-// shortNote says what would be long enough.
+// shortNote says how long a measurement would have to be.
 func (p *page) shortNote(r *overhead.Report, most int, say func(string, ...any)) {
 	switch {
 	case most > 0:

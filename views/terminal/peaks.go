@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/peaks"
 )
 
-// Peaks draws a machine's roof: what it is in a sentence, a table of the points, each loop's rate if Verbose,
-// warnings. now is the time that its age is told from. An error is w's.
+// Peaks draws a machine's roof: a sentence, a table of the points, each loop's rate if Verbose, warnings. now
+// is the time from which its age is computed. It returns w's errors.
 func Peaks(w io.Writer, r *peaks.Peaks, now time.Time, o Options) error {
 	p := &page{o: o}
 	p.peaksTitle(r, now)
@@ -58,7 +58,7 @@ func (p *page) peaksTitle(r *peaks.Peaks, now time.Time) {
 	p.parts(facts)
 }
 
-// age is how long ago something was, in the largest unit that fits.
+// age formats how long ago something was, in the largest suitable unit.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Hour:
@@ -179,7 +179,7 @@ func (p *page) peaksTable(first string, points []peaks.Point) {
 	p.table(&t)
 }
 
-// below writes how far the median trial lies below the best.
+// below formats how far the median trial is below the best.
 func below(v float64) string {
 	return difference(v*100, false) + " %"
 }

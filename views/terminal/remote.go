@@ -74,7 +74,7 @@ func (p *page) remote(s *summary.Stat) {
 	}
 }
 
-// sizeOf writes bytes, "-" if they are not known.
+// sizeOf formats bytes, "-" if unknown.
 func sizeOf(v *float64) string {
 	if v == nil {
 		return "-"
@@ -82,7 +82,7 @@ func sizeOf(v *float64) string {
 	return format.Bytes(int64(*v))
 }
 
-// calls says what the steps' calls take alone, where they return before their results are there.
+// calls says how long the steps' calls alone take, where they return before their results are there.
 func (p *page) calls(s *summary.Stat) {
 	for i := range s.Phases {
 		f := &s.Phases[i]
@@ -113,7 +113,7 @@ func (p *page) calls(s *summary.Stat) {
 	}
 }
 
-// resultsOf names who computes a phase's results after its calls; empty: several, or nobody has a name.
+// resultsOf names who computes a phase's results after its calls; empty: several, or unnamed.
 func resultsOf(s *summary.Stat, f *summary.Phase) (name string) {
 	phase := profile.Phase(f.Phase)
 	if f.Phase == "unknown" {

@@ -91,14 +91,14 @@ func whyUntraced(s *summary.Stat) string {
 	return ", arrivals in the others did not fit"
 }
 
-// rowTable is the table of operators with its columns at hand.
+// rowTable is the table of operators with direct access to its columns.
 type rowTable struct {
 	table
 	name, typ, calls, per, share, bar *column
 	u                                 format.Unit
 }
 
-// foot adds a row that is no operator.
+// foot adds a row that is not an operator.
 func (t *rowTable) foot(name string, ns, part float64) {
 	for len(t.name.style) < len(t.name.cells) {
 		t.name.style = append(t.name.style, plain)
@@ -186,7 +186,7 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 			t.bar.add("")
 		}
 		t.bar.style = append(t.bar.style, blue)
-		if byStep { // the mean of unlike operators says little
+		if byStep { // the mean of unlike operators is not informative
 			mean.add("")
 			p95.add("")
 		} else {
@@ -203,7 +203,7 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 		bound.add(boundWord(r.Bound))
 		ofPeak.add(roofShare(r.Bound))
 		off.add(format.Percent(r.OffShare))
-		if alone { // one thread waits for nobody
+		if alone { // a single thread waits for no other
 			wait.add("")
 			imb.add("")
 		} else {
@@ -228,7 +228,7 @@ func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest 
 	return t
 }
 
-// rowName is what a row is called in the first column.
+// rowName is a row's name in the first column.
 func (p *page) rowName(s *summary.Stat, r *summary.Row) string {
 	switch s.By {
 	case facts.ByThread:

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// mostRequests is how many requests are shown one by one.
+// mostRequests is how many requests are listed individually.
 const mostRequests = 12
 
 // sequences draws the requests, where there is more than one, and speculative decoding.
@@ -60,7 +60,7 @@ func (p *page) sequences(s *summary.Stat) {
 	p.line(strings.Join(facts, "; "), dim)
 }
 
-// role is what a model is to speculative decoding, with a space before it; empty: nothing, or both.
+// role is a model's role in speculative decoding, with a leading space; empty: none, or both.
 func role(s *summary.Stat, model int) string {
 	if s.Sequences == nil {
 		return ""
@@ -152,7 +152,7 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 			return &d.P95
 		}}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
 		if len(list) < 4 && row.name != "mean" {
-			break // they say nothing more
+			break // they add nothing
 		}
 		figure := func(d *requests.Spread) string {
 			if d == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// slowWords say what a cause is, where there is room, and beside a step.
+// slowWords describe a cause: with enough room, and beside a step.
 var slowWords = map[slow.Cause][2]string{
 	slow.SlowOther:       {"a thread had no CPU: another process had one", "another process"},
 	slow.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
@@ -31,8 +31,8 @@ var slowWords = map[slow.Cause][2]string{
 	slow.SlowUnexplained: {"unexplained", "unexplained"},
 }
 
-// Slow draws the steps that took longer than their neighbours, what that went to, and who took CPUs. stat
-// tells what was recorded. An error is w's.
+// Slow draws the steps that took longer than their neighbours, the causes, and who took CPUs. stat describes
+// what was recorded. It returns w's errors.
 func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 	p := &page{o: o}
 	p.title(stat)
@@ -92,7 +92,7 @@ func (p *page) slowNotes(s *slow.Slow) {
 	}
 }
 
-// signedDur writes a time that can be negative.
+// signedDur formats a time that can be negative.
 func (p *page) signedDur(ns int64) string {
 	if ns < 0 {
 		return "-" + p.o.duration(float64(-ns))
@@ -117,7 +117,7 @@ func (p *page) slowCauses(s *slow.Slow) {
 		share.add(format.Percent(&c.Share))
 		bar.add(p.o.bar(c.Share, most, 10))
 		bar.style = append(bar.style, blue)
-		if c.Cause == slow.SlowOwn { // they are its own: the names say nothing
+		if c.Cause == slow.SlowOwn { // they are its own: the names add nothing
 			who.addList(nil)
 			continue
 		}
@@ -126,7 +126,7 @@ func (p *page) slowCauses(s *slow.Slow) {
 	p.table(&t)
 }
 
-// slowWho names those behind a part.
+// slowWho names who caused a part.
 func (p *page) slowWho(c *slow.Part, most int) []string {
 	var out []string
 	var rest int64
@@ -196,7 +196,7 @@ func (p *page) slowSteps(s *slow.Slow) {
 	}
 }
 
-// slowParts lists a step's parts of a hundredth of the excess and more.
+// slowParts lists a step's parts that are at least a hundredth of the excess.
 func (p *page) slowParts(x *slow.Step) []string {
 	var out []string
 	for _, c := range x.Parts {
@@ -304,7 +304,7 @@ func (p *page) paid(list []slow.PaidBy) []string {
 	return out
 }
 
-// cpuList writes 0-3 and 7.
+// cpuList formats 0-3 and 7.
 func cpuList(cpus []int) []string {
 	var out []string
 	for i := 0; i < len(cpus); {

@@ -12,8 +12,8 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// Stat draws the statistics: what was recorded, what stands out, the phases, their operators,
-// the threads and what was not seen. An error is w's.
+// Stat draws the statistics: what was recorded, what stands out, the phases, their operators, the threads and
+// what was not seen. It returns w's errors.
 func Stat(w io.Writer, s *summary.Stat, o Options) error {
 	p := &page{o: o}
 	p.title(s)
@@ -55,7 +55,7 @@ type page struct {
 
 func (p *page) blank() { p.b.WriteByte('\n') }
 
-// line writes text, broken into lines where the terminal is narrower.
+// line writes text, wrapped where the terminal is narrower.
 func (p *page) line(text, style string) {
 	for _, l := range wrap(text, p.o.Width, 2) {
 		p.b.WriteString(p.o.style(l, style))
@@ -63,7 +63,7 @@ func (p *page) line(text, style string) {
 	}
 }
 
-// parts writes facts separated by three spaces, none of them broken but those that are longer than a line.
+// parts writes facts separated by three spaces; only those longer than a line are wrapped.
 func (p *page) parts(facts []string) {
 	n := 0
 	for _, f := range facts {
@@ -80,7 +80,7 @@ func (p *page) parts(facts []string) {
 			p.b.WriteString("   ")
 			n += 3
 		}
-		if p.o.Width > 0 && n+w > p.o.Width { // n is 0 or 2: it has a line of its own, and is longer
+		if p.o.Width > 0 && n+w > p.o.Width { // n is 0 or 2: it has its own line, and is longer
 			lines := wrap(f, p.o.Width-2, 0)
 			f = strings.Join(lines, "\n  ")
 			n, w = 2, textWidth(lines[len(lines)-1])
@@ -199,7 +199,7 @@ func (p *page) models(s *summary.Stat) {
 	}
 }
 
-// typeMix names the types that hold a notable part of a model: "q4_0", "q4_K 78 % q6_K 22 %".
+// typeMix names the types that make up a notable part of a model: "q4_0", "q4_K 78 % q6_K 22 %".
 func (p *page) typeMix(m *facts.Model) string {
 	var names []string
 	more := 0

@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// roof says which peaks the verdicts compare with, for each number of threads.
+// roof says which peaks the verdicts compare with, by number of threads.
 func (p *page) roof(s *summary.Stat) {
 	k := s.Peaks
 	if k == nil || len(s.Phases) == 0 {
@@ -82,14 +82,14 @@ func roofText(rs []roof.UsedRoof, source string) string {
 		strings.Join(append(facts, units...), ", "), source)
 }
 
-// boundWords are what stands in a table's column.
+// boundWords are the words in a table's column.
 var boundWords = map[summary.Bound]string{
 	summary.BoundMemory: "mem", summary.BoundCompute: "compute", summary.BoundWait: "wait",
 	summary.BoundDisk:         "disk",
 	summary.BoundInterference: "interf", summary.BoundMixed: "mixed",
 }
 
-// boundWord is a row's verdict, with a ? where it is not at all sure.
+// boundWord is a row's verdict, with a ? where confidence is low.
 func boundWord(v *summary.RowVerdict) string {
 	if v == nil || boundWords[v.Bound] == "" {
 		return "-"
@@ -101,7 +101,7 @@ func boundWord(v *summary.RowVerdict) string {
 	return word
 }
 
-// roofShare is how near a row is to the nearer roof: m for that of the memory, c for that of the cores.
+// roofShare is how near a row is to the nearer roof: m for memory, c for the cores.
 func roofShare(v *summary.RowVerdict) string {
 	if v == nil || v.OfPeakGBps == nil && v.OfPeakFlops == nil {
 		return "-"

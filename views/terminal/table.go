@@ -13,19 +13,19 @@ import (
 type column struct {
 	title string
 	left  bool // aligned left
-	keep  int  // columns with the smallest are shortened first, and go first, where the terminal is narrow
-	min   int  // > 0: cells are names, and can be shortened at their end to so many columns
+	keep  int  // on a narrow terminal, columns with the smallest are shortened and dropped first
+	min   int  // > 0: cells are names, which can be shortened at their end to this width
 	path  bool // cells are paths, and are shortened at their beginning
-	whole int  // of lists: so many items stay as long as a less important column can go instead; 0: 1
+	whole int  // for lists: items kept as long as a less important column can be dropped instead; 0: 1
 	tight bool // one space before it, not two
 	cells []string
 	style []string   // by cell; nil: plain
-	lists [][]string // by cell: its items, which are cut off at the end of a cell, never within
+	lists [][]string // by cell: its items; whole items are cut off at the end of a cell
 	sep   string     // of items; empty: ", "
-	most  int        // items of a list however wide the terminal is; 0: all
-	brief []string   // by cell: what can stand in its place, where all do
+	most  int        // most items of a list on any width; 0: all
+	brief []string   // by cell: a shorter text, used if all cells have one
 
-	last bool // a less important column is gone: only the least stays of its cells
+	last bool // a less important column was dropped: cells keep only the minimum
 }
 
 // table is a grid of columns.
@@ -49,13 +49,13 @@ func (c *column) addList(items []string) {
 	c.add(c.items(items, cmp.Or(c.most, len(items))))
 }
 
-// addOr adds a cell for which another can stand.
+// addOr adds a cell with a shorter alternative.
 func (c *column) addOr(cell, brief string) {
 	c.add(cell)
 	c.brief = append(c.brief, brief)
 }
 
-// items writes the first n, and how many there are beyond them.
+// items formats the first n, and how many more there are.
 func (c *column) items(list []string, n int) string {
 	sep := cmp.Or(c.sep, ", ")
 	if n >= len(list) {
@@ -74,7 +74,7 @@ func widest(title string, cells []string) int {
 
 func (c *column) width() int { return widest(c.title, c.cells) }
 
-// least is how narrow the column may become in a table of limit columns.
+// least is the minimum width of the column in a table of limit columns.
 func (c *column) least(limit int) int {
 	switch {
 	case len(c.brief) > 0:
@@ -94,7 +94,7 @@ func (c *column) least(limit int) int {
 		return w
 	case c.min > 0 || c.path:
 		w := max(c.min, textWidth(c.title))
-		if !c.last { // of a table, a third is a name's
+		if !c.last { // a name gets a third of a table
 			w = max(w, limit/3)
 		}
 		return min(c.width(), w)
@@ -102,7 +102,7 @@ func (c *column) least(limit int) int {
 	return c.width()
 }
 
-// within returns the cells in at most width columns.
+// within returns the cells, shortened to at most width columns.
 func (c *column) within(width int, mark string) []string {
 	if c.width() <= width {
 		return c.cells
@@ -130,7 +130,7 @@ func (c *column) within(width int, mark string) []string {
 	return out
 }
 
-// empty is true for columns that say nothing: no cell tells anything.
+// empty reports whether no cell of the column has content.
 func (c *column) empty() bool {
 	for _, s := range c.cells {
 		if s != "" && s != "-" {
@@ -148,7 +148,7 @@ func (c *column) gap() int {
 }
 
 // fit drops and shortens columns until the table is at most limit wide (0: no limit). The least important are
-// shortened first, no further than they stay readable; if that is not enough the least important goes.
+// shortened first, as far as they stay readable; if that is not enough, the least important is dropped.
 func (t *table) fit(limit int, mark string) {
 	t.cols = slices.DeleteFunc(t.cols, func(c *column) bool { return c != t.cols[0] && c.empty() })
 	if limit <= 0 {
@@ -196,7 +196,7 @@ func (t *table) shorten(limit int, mark string) bool {
 			over -= c.width() - widest(c.title, cells[i])
 		}
 	}
-	for i := len(order) - 1; i >= 0; i-- { // whole items leave room, which others can have back
+	for i := len(order) - 1; i >= 0; i-- { // whole items leave room, which other columns can use
 		c := order[i]
 		w := widest(c.title, cells[i])
 		cells[i] = c.within(w-over, mark)
@@ -231,7 +231,7 @@ func (t *table) lines(o *Options) []string {
 	out := make([]string, 0, rows+1)
 	for r := -1; r < rows; r++ {
 		var b strings.Builder
-		pad := 0 // spaces owed, so that no line ends in any
+		pad := 0 // pending spaces, so that no line ends in spaces
 		for i, c := range t.cols {
 			text, style := c.title, dim
 			if i == 0 {

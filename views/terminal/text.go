@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// textWidth returns the columns that s takes; s holds no control characters.
+// textWidth returns the display width of s in columns; s must not contain control characters.
 func textWidth(s string) int {
 	n := 0
 	for _, r := range s {
@@ -17,12 +17,12 @@ func textWidth(s string) int {
 	return n
 }
 
-// widths are the same for everybody, whatever the locale says of characters of ambiguous width.
+// widths are independent of the locale's setting for characters of ambiguous width.
 var widths = runewidth.Condition{StrictEmojiNeutral: true}
 
 func runeWidth(r rune) int { return widths.RuneWidth(r) }
 
-// cutEnd shortens a name to width columns at its end.
+// cutEnd shortens a name at its end to width columns.
 func cutEnd(s string, width int, mark string) string {
 	if textWidth(s) <= width {
 		return s
@@ -33,14 +33,15 @@ func cutEnd(s string, width int, mark string) string {
 	return takeLeft(s, width)
 }
 
-// cutPath shortens a path to width columns by leaving out its first folders: the file's name tells most.
+// cutPath shortens a path to width columns by omitting its first folders: the file's name is most
+// informative.
 func cutPath(s string, width int, mark string) string {
 	if textWidth(s) <= width {
 		return s
 	}
 	end := mark
 	if mark == ".." {
-		mark = "..." // ../ is a folder
+		mark = "..." // ../ would be a folder
 	}
 	for i := 1; i < len(s); i++ {
 		if s[i] == '/' && textWidth(mark)+textWidth(s[i:]) <= width {
@@ -50,10 +51,10 @@ func cutPath(s string, width int, mark string) string {
 	return cutEnd(s[strings.LastIndexByte(s, '/')+1:], width, end)
 }
 
-// maxName is how much of a name stands among others: more than a thread's has.
+// maxName is the maximum length of a name among others: longer than any thread's.
 const maxName = 28
 
-// name is one among others, safe to print.
+// name returns one name among others, safe to print.
 func (p *page) name(s string) string {
 	s = p.o.clean(s)
 	if p.o.Width > 0 {
@@ -62,7 +63,7 @@ func (p *page) name(s string) string {
 	return s
 }
 
-// path is a file's, safe to print and no longer than a line.
+// path returns a file's path, safe to print and no longer than a line.
 func (p *page) path(s string) string {
 	s = p.o.clean(s)
 	if p.o.Width > 0 {
@@ -81,8 +82,8 @@ func takeLeft(s string, width int) string {
 	return s
 }
 
-// wrap breaks text at spaces into lines of at most width columns; later lines are indented. A word that is
-// longer goes on in the next line.
+// wrap wraps text at spaces to lines of at most width columns; later lines are indented. A longer word
+// continues on the next line.
 func wrap(text string, width, indent int) []string {
 	if width <= 0 {
 		return []string{text}
@@ -111,7 +112,7 @@ func wrap(text string, width, indent int) []string {
 	return append(lines, line)
 }
 
-// words splits text at its spaces, but leaves a number with its unit.
+// words splits text at its spaces, but keeps a number with its unit.
 func words(text string) []string {
 	var out []string
 	for w := range strings.SplitSeq(text, " ") {

@@ -11,8 +11,8 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// mostThreads is how many threads are shown one by one; a machine can have hundreds, which do
-// the same.
+// mostThreads is how many threads are listed individually; a machine can have hundreds, which all behave
+// alike.
 const mostThreads = 16
 
 func (p *page) threads(s *summary.Stat) {
@@ -87,7 +87,7 @@ func (p *page) threads(s *summary.Stat) {
 		}
 		who.addList(p.culprits(h.Instead))
 		if len(h.Instead) > 0 && h.Instead[0].Own {
-			who.whole = 2 // the first that is not of its team is who to look for
+			who.whole = 2 // the first one that is not of its team is the one to look for
 		}
 		woke.addList(p.culprits(h.WokenBy))
 	}
@@ -105,7 +105,7 @@ func countOf(n *int64) string {
 	return format.Count(*n)
 }
 
-// signed writes a deviation: +2 %.
+// signed formats a deviation: +2 %.
 func signed(v *float64) string {
 	if v == nil {
 		return "-"
@@ -113,7 +113,7 @@ func signed(v *float64) string {
 	return strings.Replace(fmt.Sprintf("%+.0f %%", *v*100), "-0 %", "+0 %", 1)
 }
 
-// culprits names others, with their time or how often.
+// culprits names others, with their time or count.
 func (p *page) culprits(list []sched.Culprit) []string {
 	var out []string
 	for _, c := range list {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Write writes the crafted files into a folder: some gigabytes, most of them sparse.
+// Write writes the crafted files into a folder: some gigabytes, mostly sparse.
 package main
 
 import (

@@ -9,16 +9,16 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// hitMerge merges hits by time, where they lie. A block holds a few ascending runs, one for each
-// ring drained; runs that follow each other in time form a chain, and a heap of chains gives the
-// hits in order. There are about as many chains as CPUs.
+// hitMerge merges hits by time, in place. A block holds a few ascending runs, one for each ring drained. Runs
+// that follow each other in time form a chain, and a heap of chains yields the hits in order. There are about
+// as many chains as CPUs.
 type hitMerge struct {
-	chains []*hitChain // those that have hits; a heap by first hit while emit runs
-	seq    int64       // runs so far
+	chains []*hitChain // those with hits; a heap by first hit while emit runs
+	seq    int64       // number of runs so far
 	Free   func([]trace.Hit)
 }
 
-// hitBlock is a block's hits, of which runs are still to be read.
+// hitBlock is a block's hits, with runs that are still to be read.
 type hitBlock struct {
 	hits []trace.Hit
 	runs int
@@ -27,21 +27,21 @@ type hitBlock struct {
 // hitRun is an ascending part of a block.
 type hitRun struct {
 	hits  []trace.Hit
-	seq   int64 // order in which runs came
+	seq   int64 // arrival order of the runs
 	block *hitBlock
 }
 
-// hitChain are runs of which each begins when, or after, the one before ends.
+// hitChain is a list of runs in which each begins when, or after, the previous one ends.
 type hitChain struct {
-	runs []hitRun // the first may be read in part
+	runs []hitRun // the first may be partly read
 	last int64    // time of the last hit
 }
 
 const (
-	// maxChains bounds the chains that a run is held against, so that disorder does not cost the square
-	// of its length.
+	// maxChains bounds the chains that a run is compared with, so that disorder does not make the cost
+	// quadratic in its length.
 	maxChains = 128
-	// A block whose runs are shorter than this, on average, is sorted.
+	// A block with shorter runs than this, on average, is sorted.
 	minRun = 8
 )
 
@@ -88,7 +88,7 @@ func (m *hitMerge) addRun(hits []trace.Hit, b *hitBlock) {
 	best.last = hits[len(hits)-1].Time
 }
 
-// before orders chains by their first hit: by time, then as they came.
+// before orders chains by their first hit: by time, then by arrival order.
 func (c *hitChain) before(o *hitChain) bool {
 	r, q := &c.runs[0], &o.runs[0]
 	if r.hits[0].Time != q.hits[0].Time {
@@ -97,14 +97,14 @@ func (c *hitChain) before(o *hitChain) bool {
 	return r.seq < q.seq
 }
 
-// emit hands on all hits older than limit.
+// emit hands all hits older than limit to the handler.
 func (m *hitMerge) emit(limit int64, to Handler) error {
 	for i := len(m.chains)/2 - 1; i >= 0; i-- {
 		m.sink(i)
 	}
 	for len(m.chains) > 0 {
 		c := m.chains[0]
-		// Up to where another chain is first.
+		// Up to the time where another chain comes first.
 		until, seq := limit, int64(0)
 		if len(m.chains) > 1 {
 			o := m.chains[1]

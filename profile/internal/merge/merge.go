@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package merge puts the events of a trace in order of time, as recorders drain one ring after the other.
+// Package merge sorts the events of a trace by time, because recorders drain one ring after the other.
 package merge
 
 import (
@@ -10,22 +10,21 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Merger puts the events of a trace in time order. A recorder drains one ring after the
-// other, so events come as runs by CPU; a drain's watermark says that what is older has been
-// written. A program can be preempted between taking the time and writing, so events are
-// held back for one drain more.
+// Merger sorts the events of a trace by time. A recorder drains one ring after the other, so events come as
+// runs by CPU. A drain's watermark guarantees that everything older has been written. A program can be
+// preempted between taking the time and writing, so events are held back for one more drain.
 //
-// Events of one time keep the order in which they came, after scheduling and marks.
+// Events with equal times keep the order in which they came, after scheduling and boundary events.
 type Merger struct {
 	Runs  hitMerge
 	marks []trace.Mark
 	sched []trace.Sched
 	fault []trace.Fault
-	// switches are samples of threads that leave or get a CPU; those of hits do not come here.
+	// switches are samples of threads that leave or get a CPU; samples of hits do not come here.
 	switches []trace.Sample
 	choices  []trace.Experts
 	seqs     map[batchKey][]trace.StepSeq
-	Held     int64 // watermark of the drain before
+	Held     int64 // watermark of the previous drain
 }
 
 type batchKey struct {
@@ -43,7 +42,7 @@ type Handler interface {
 	Choose(*trace.Experts) // before the hits of the same span between other events
 }
 
-// Add takes a block's events. Its hits are the merge's until it calls runs.free with them.
+// Add takes a block's events. Its hits belong to the merger until it calls Runs.Free with them.
 func (m *Merger) Add(b *trace.Block) {
 	m.Runs.add(b.Hits)
 	m.marks = append(m.marks, b.Marks...)
@@ -68,7 +67,7 @@ func (m *Merger) addSeqs(s []trace.StepSeq) {
 	}
 }
 
-// Drained hands on all events older than the watermark before this one.
+// Drained emits all events older than the previous watermark.
 func (m *Merger) Drained(watermark int64, to Handler) error {
 	limit := m.Held
 	m.Held = watermark
@@ -77,7 +76,7 @@ func (m *Merger) Drained(watermark int64, to Handler) error {
 
 const EndOfTime = int64(^uint64(0) >> 1)
 
-// Rest hands on whatever is left.
+// Rest emits all remaining events.
 func (m *Merger) Rest(to Handler) error { return m.emit(EndOfTime, to) }
 
 func (m *Merger) emit(limit int64, to Handler) error {
@@ -144,7 +143,7 @@ func (m *Merger) emit(limit int64, to Handler) error {
 	return nil
 }
 
-// emitChoices hands on choices up to a time, in time order.
+// emitChoices emits choices up to a time, in time order.
 func (m *Merger) emitChoices(limit int64, to Handler) {
 	if len(m.choices) == 0 {
 		return

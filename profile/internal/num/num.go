@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package num has the arithmetic that analyses share: ratios that may be unknown, and a line of least
-// squares.
+// Package num provides arithmetic that analyses share: ratios that may be unknown, and least-squares lines.
 package num
 
 import (
@@ -19,10 +18,10 @@ func Ratio(a, b float64) *float64 {
 
 func Share(a, b int64) *float64 { return Ratio(float64(a), float64(b)) }
 
-// List copies s, to a list without elements where there is none: [] in JSON, not null.
+// List copies s; the result is never nil: [] in JSON, not null.
 func List[T any](s []T) []T { return append([]T{}, s...) }
 
-// PerSecond returns 1e9 units a second: n/ns is the same as G/s.
+// PerSecond returns 1e9 units per second: n/ns equals G/s.
 func PerSecond(n, ns int64) *float64 {
 	return Share(n, ns)
 }
@@ -36,7 +35,7 @@ func SafeRatio(a, b int64) float64 {
 
 func Hex(v uint64) string { return "0x" + strconv.FormatUint(v, 16) }
 
-// Line is a line of least squares through weighted points. The zero value has none.
+// Line is a least-squares line through weighted points. The zero value has no points.
 type Line struct{ w, x, y, xx, xy, yy float64 }
 
 // Add adds a point.
@@ -59,14 +58,14 @@ func (l *Line) merge(o *Line) {
 	l.yy += o.yy
 }
 
-// Weight is the points' weight in all.
+// Weight is the total weight of the points.
 func (l *Line) Weight() float64 { return l.w }
 
 // Mean is the mean of the points, through which the line goes.
 func (l *Line) Mean() (x, y float64) { return l.x / l.w, l.y / l.w }
 
-// Variances are those of x and of y, and their covariance, times the weight. The slope is cxy / vx, and cxy *
-// cxy / vx / vy the part of y's variance that the line explains. 0 without points.
+// Variances returns the variances of x and y, and their covariance, each times the weight. The slope is cxy /
+// vx, and cxy * cxy / vx / vy is the fraction of y's variance that the line explains. 0 without points.
 func (l *Line) Variances() (vx, vy, cxy float64) {
 	if l.w == 0 {
 		return 0, 0, 0
@@ -84,7 +83,7 @@ func (l *Line) Slope() *float64 {
 	return &v
 }
 
-// Growth fits the time of attention to the position.
+// Growth fits the time of attention against the position.
 type Growth struct {
 	Line
 	From, To int32
@@ -110,8 +109,8 @@ func (g *Growth) Merge(o *Growth) {
 	g.Line.merge(&o.Line)
 }
 
-// Fit returns ns at position 0, ns a position, and how much of the variance that explains; ok is
-// false where there is nothing to fit.
+// Fit returns ns at position 0, ns per position, and the fraction of the variance explained; ok is false
+// where there is nothing to fit.
 func (g *Growth) Fit() (at0, slope, r2 float64, ok bool) {
 	vx, vy, cxy := g.Variances()
 	if g.w < 16 || vx <= 0 || vy <= 0 {

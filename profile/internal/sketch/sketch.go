@@ -13,16 +13,15 @@ import (
 // HistogramError is the largest relative error of a histogram's quantiles.
 const HistogramError = 0.01
 
-// histogramGamma is the ratio between the bounds of a bucket: with (1+e)/(1-e), the value in a
-// bucket's middle is within e of all its values (Masson, Rim, Lee: DDSketch, VLDB 2019,
-// section 2.1).
+// histogramGamma is the ratio between the bounds of a bucket: with (1+e)/(1-e), the middle value of a bucket
+// is within e of all its values (Masson, Rim, Lee: DDSketch, VLDB 2019, section 2.1).
 const histogramGamma = (1 + HistogramError) / (1 - HistogramError)
 
 var LogGamma = math.Log(histogramGamma)
 
-// Histogram counts positive values in buckets whose bounds grow geometrically, so that
-// quantiles have a bounded relative error. All of int64 needs 2,184 buckets; the slice covers
-// those between the smallest and the largest met. The zero value is empty.
+// Histogram counts positive values in buckets whose bounds grow geometrically, so that quantiles have a
+// bounded relative error. All of int64 needs 2,184 buckets; the slice covers those between the smallest and
+// the largest value seen. The zero value is empty.
 type Histogram struct {
 	N      int64
 	Zeros  int64 // values of 0 and less
@@ -42,18 +41,18 @@ func bucketOf(v int64) int { return int(math.Ceil(math.Log(float64(v)) / LogGamm
 
 const (
 	tableBits = 40 // of values in the table: 18 minutes in ns
-	// Values are told apart by their highest bit and the subBits after it. Such a class is narrower
-	// than a bucket, so it lies in two at most.
+	// Values are classified by their highest bit and the subBits after it. Such a class is narrower than a
+	// bucket, so it overlaps at most two.
 	subBits = 6
 )
 
-// buckets is a table of bucketOf, which takes longer than all else that is done for an operator.
+// buckets is a lookup table for bucketOf, which would otherwise dominate the cost per operator.
 type buckets [tableBits << subBits]struct {
 	first int32 // bucket of the class's smallest value
 	last  int64 // largest value of that bucket
 }
 
-// class returns the place of v > 0 in the table. Values below 1<<subBits have one each.
+// class returns the table index of v > 0. Values below 1<<subBits have one each.
 func class(v uint64) int {
 	if v < 1<<subBits {
 		return int(v)
@@ -75,7 +74,7 @@ var bucketTable = sync.OnceValue(func() *buckets {
 	for v := uint64(1); v < 1<<tableBits; {
 		c := &t[class(v)]
 		c.first = int32(bucketOf(int64(v)))
-		// Near gamma^first, as far as that rounds.
+		// Near gamma^first, within rounding.
 		c.last = int64(math.Exp(float64(c.first) * LogGamma))
 		for bucketOf(c.last+1) <= int(c.first) {
 			c.last++
@@ -89,7 +88,7 @@ var bucketTable = sync.OnceValue(func() *buckets {
 	return t
 })
 
-// bucketValue returns the value whose relative distance to both bounds of a bucket is least.
+// bucketValue returns the value with the smallest relative distance to both bounds of a bucket.
 func bucketValue(i int) float64 {
 	return 2 * math.Exp(float64(i)*LogGamma) / (histogramGamma + 1)
 }

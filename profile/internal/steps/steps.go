@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steps collects what belongs to a step until the step ends: operators and graphs come before it.
+// Package steps collects a step's operators and graphs, which come before it, until the step ends.
 package steps
 
 import (
@@ -12,24 +12,25 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 )
 
-// Collector keeps the operators and graphs of the steps under way. The zero value is ready. What it keeps is
-// bounded: where [limits.Pending] operators wait for their steps' ends, those of all steps are let go.
+// Collector keeps the operators and graphs of the steps in progress. The zero value is ready to use. What it
+// keeps is bounded: once [limits.Pending] operators wait for the ends of their steps, those of all steps are
+// dropped.
 type Collector struct {
-	// Early takes the operators of a step that are let go before its end; nil: they are dropped.
+	// Early takes the operators of a step that are dropped before its end; nil: they are discarded.
 	Early func(*profile.Step, []*profile.Op)
 
 	steps  map[*profile.Step]*open
-	at     *open // of the step that the operator before was of
+	at     *open // the step of the previous operator
 	kept   int   // operators of all steps
 	graphs map[int64][]*profile.Graph
-	spare  []*profile.Op // of a step that is done, for another one
+	spare  []*profile.Op // of a finished step, for reuse
 }
 
-// open is a step under way.
+// open is a step in progress.
 type open struct {
 	step *profile.Step
 	ops  []*profile.Op
-	cut  bool // some of its operators were let go
+	cut  bool // some of its operators were dropped
 }
 
 // Op takes an operator of a step.
@@ -51,7 +52,7 @@ func (c *Collector) Op(o *profile.Op) {
 	c.kept++
 }
 
-// letGo gives up the operators of all steps under way.
+// letGo drops the operators of all steps in progress.
 func (c *Collector) letGo() {
 	byID := func(a, b *open) int { return cmp.Compare(a.step.ID, b.step.ID) }
 	for _, s := range slices.SortedFunc(maps.Values(c.steps), byID) {
@@ -69,7 +70,7 @@ func (c *Collector) letGo() {
 	}
 }
 
-// Graph takes a graph's execution. Those in no step are not kept.
+// Graph takes a graph execution. Those outside any step are not kept.
 func (c *Collector) Graph(g *profile.Graph) {
 	if g.Step == 0 {
 		return
@@ -82,8 +83,7 @@ func (c *Collector) Graph(g *profile.Graph) {
 	}
 }
 
-// Take returns what was kept of a step that ended, and forgets it. cut: some of its operators were let go
-// before.
+// Take returns and removes what was kept of a finished step. cut: some of its operators were dropped before.
 func (c *Collector) Take(s *profile.Step) (ops []*profile.Op, graphs []*profile.Graph, cut bool) {
 	graphs = c.graphs[s.ID]
 	delete(c.graphs, s.ID)
@@ -97,7 +97,7 @@ func (c *Collector) Take(s *profile.Step) (ops []*profile.Op, graphs []*profile.
 	return o.ops, graphs, o.cut
 }
 
-// Done takes a list of operators back that Take returned and nobody uses any more.
+// Done takes back a list of operators that Take returned and that is no longer used.
 func (c *Collector) Done(ops []*profile.Op) {
 	if cap(ops) > cap(c.spare) {
 		clear(ops)
@@ -105,7 +105,7 @@ func (c *Collector) Done(ops []*profile.Op) {
 	}
 }
 
-// Oldest is when the first of a process's steps under way began, before if none did before that.
+// Oldest returns when the first of a process's steps in progress began, but at most before.
 func (c *Collector) Oldest(pid int32, before int64) int64 {
 	for s := range c.steps {
 		if s.PID == pid {
@@ -115,5 +115,5 @@ func (c *Collector) Oldest(pid int32, before int64) int64 {
 	return before
 }
 
-// Kept is how many operators and of how many steps graphs are kept.
+// Kept returns how many operators are kept, and for how many steps graphs are kept.
 func (c *Collector) Kept() (ops, steps int) { return c.kept, len(c.graphs) }

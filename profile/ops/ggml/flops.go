@@ -7,14 +7,14 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Flops are counted as one for each addition, multiplication, division, comparison, square root,
-// exponential and logarithm of the operator's definition. What unpacking quantised weights
-// takes does not count: it is the price of a format, not work asked for.
+// Each addition, multiplication, division, comparison, square root, exponential and logarithm of the
+// operator's definition counts as one flop. Unpacking quantised weights does not count: it is the cost of a
+// format, not requested work.
 
-// flopsPerElement of operators that do the same for each element of their result. Source: the
-// expression in ggml/src/ggml-cpu (ops.cpp, unary-ops.cpp, binary-ops.cpp, vec.h), beside each.
+// flopsPerElement is for operators that do the same for each element of their result. Source: the expression
+// in ggml/src/ggml-cpu (ops.cpp, unary-ops.cpp, binary-ops.cpp, vec.h), given beside each.
 var flopsPerElement = map[string]int64{
-	// Moves data only.
+	// Only moves data.
 	"NONE": 0, "RESHAPE": 0, "VIEW": 0, "PERMUTE": 0, "TRANSPOSE": 0,
 	"DUP": 0, "CPY": 0, "CONT": 0, "GET_ROWS": 0, "SET_ROWS": 0, "SET": 0, "REPEAT": 0, "CONCAT": 0,
 	"PAD": 0, "PAD_REFLECT_1D": 0, "ROLL": 0, "IM2COL": 0, "IM2COL_3D": 0, "FILL": 0, "ARANGE": 0, "DIAG": 0,
@@ -24,7 +24,7 @@ var flopsPerElement = map[string]int64{
 	"ADD": 1, "ADD1": 1, "ADD_ID": 1, "ACC": 1, "SUB": 1, "MUL": 1, "DIV": 1,
 	"SQR": 1, "SQRT": 1, "LOG": 1, "SIN": 1, "COS": 1,
 	"CLAMP":      2, // min(max(x, a), b)
-	"LEAKY_RELU": 2, // max(x, 0) + s*min(x, 0), one side of it
+	"LEAKY_RELU": 2, // max(x, 0) + s*min(x, 0), one branch of it
 
 	// Unary operators (unary-ops.cpp).
 	"ABS": 1, "SGN": 1, "NEG": 1, "STEP": 1, "TANH": 1, "RELU": 1, "EXP": 1,
@@ -49,8 +49,8 @@ var flopsPerElement = map[string]int64{
 	"L2_NORM":  3, // the same
 }
 
-// Flops returns the floating point operations of the operator made of the members; nil where
-// no formula is known.
+// Flops returns the number of floating point operations of the operator made of the members; nil where no
+// formula is known.
 func (Vocabulary) Flops(nodes []trace.Node, members []int32) *int64 {
 	var sum int64
 	for _, m := range members {
@@ -71,8 +71,8 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 	}
 	switch n.Op {
 	case "MUL_MAT", "MUL_MAT_ID":
-		// 2*m*n*k: each element of the result sums k products, k = ne00 (ggml_mul_mat). The result
-		// of MUL_MAT_ID is [m, n_used, n_tokens]: one product for each expert used.
+		// 2*m*n*k: each element of the result sums k products, k = ne00 (ggml_mul_mat). The result of
+		// MUL_MAT_ID is [m, n_used, n_tokens]: one matmul for each expert used.
 		if n0 == nil {
 			return 0, false
 		}
@@ -84,16 +84,16 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		}
 		return ops.Product(2, n0.Ne[1], dst)
 	case "FLASH_ATTN_EXT":
-		// Two products, K*q and V*softmax: for each token and head 2*n_kv*(dk + dv), so 4*n_kv*d
-		// where both are d wide (ggml_flash_attn_ext: q [dk, n_tokens, n_head, n_seq],
-		// k [dk, n_kv, n_head_kv], v [dv, n_kv, n_head_kv]). The softmax between them, some 5*n_kv,
-		// and the mask, which lets the CPU skip cells, are left out.
+		// Two matmuls, K*q and V*softmax: 2*n_kv*(dk + dv) per token and head, so 4*n_kv*d where both have
+		// width d (ggml_flash_attn_ext: q [dk, n_tokens, n_head, n_seq], k [dk, n_kv, n_head_kv], v [dv,
+		// n_kv, n_head_kv]). The softmax between them, about 5*n_kv, and the mask, which lets the CPU skip
+		// cells, are left out.
 		if n0 == nil || n1 == nil || n2 == nil {
 			return 0, false
 		}
 		return ops.Product(2, n0.Ne[1], n0.Ne[2], n0.Ne[3], n1.Ne[1], n1.Ne[0]+n2.Ne[0])
 	case "SOFT_MAX":
-		// Scale, maximum, subtraction, exponential, sum, division: 6; the mask one more
+		// Scale, maximum, subtraction, exponential, sum, division: 6; the mask adds one
 		// (ggml_compute_forward_soft_max_f32).
 		if n1 != nil {
 			return ops.Product(7, dst)
@@ -106,14 +106,14 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		}
 		return dst, true
 	case "ROPE", "ROPE_BACK":
-		// Each pair is rotated by 4 products and 2 sums: 3 an element, of the first n_dims of each
-		// row; n_dims is parameter 1 (ggml_rope_impl). Sines and cosines are shared by all heads.
+		// Each pair is rotated by 4 products and 2 sums: 3 per element, for the first n_dims of each row;
+		// n_dims is parameter 1 (ggml_rope_impl). Sines and cosines are shared by all heads.
 		dims := n.Ne[0]
 		if len(n.Params) > 1 && n.Params[1] > 0 {
 			dims = min(dims, int64(n.Params[1]))
 		}
 		return ops.Product(3, dims, n.Ne[1], n.Ne[2], n.Ne[3])
-	case "GROUP_NORM": // as NORM
+	case "GROUP_NORM": // same as NORM
 		return ops.Product(5, dst)
 	case "SUM", "SUM_ROWS", "MEAN", "CUMSUM", "ARGMAX":
 		if n0 == nil {
@@ -127,8 +127,8 @@ func nodeFlops(nodes []trace.Node, n *trace.Node) (int64, bool) {
 		}
 		return ops.Product(2, n1.Ne[0], dst)
 	case "SSM_SCAN":
-		// For each token and element of the state: h = h*dA + B*x*dt, y += h*C: 5 (ggml_ssm_scan:
-		// s is [d_state, head_dim, n_head, n_rs], x is [head_dim, n_head, n_tokens, n_seqs]).
+		// Per token and element of the state: h = h*dA + B*x*dt, y += h*C: 5 (ggml_ssm_scan: s is [d_state,
+		// head_dim, n_head, n_rs], x is [head_dim, n_head, n_tokens, n_seqs]).
 		if n0 == nil || n1 == nil {
 			return 0, false
 		}

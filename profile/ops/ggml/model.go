@@ -19,8 +19,8 @@ func (Vocabulary) Dimensions(nodes []trace.Node) (d ops.Dimensions) {
 				d.Max(ops.Dimensions{Heads: q.Ne[2], HeadsKV: k.Ne[2], HeadDim: q.Ne[0]})
 			}
 		case "MUL_MAT":
-			// Attention scores kq = k [d, n_kv, n_head_kv] * q [d, n_tokens, n_head].
-			// The engine names the result or leaves it unnamed, but k is a view of the cache.
+			// Attention scores kq = k [d, n_kv, n_head_kv] * q [d, n_tokens, n_head]. The engine may leave
+			// the result unnamed, but k is a view of the cache.
 			base, _ := words.SplitName(n.Name)
 			if k, q := ops.Source(nodes, n, 0), ops.Source(nodes, n, 1); k != nil && q != nil {
 				if of, _ := words.SplitName(k.Name); base == "kq" || of == "cache_k" {
@@ -50,7 +50,7 @@ func (Vocabulary) Model(weights map[string][4]int64) (m ops.ModelNames) {
 			layers[layer] = true
 		}
 		if _, ok := ops.Product(ne[:]...); !ok {
-			continue // nonsense: no tensor has so many elements
+			continue // invalid: no tensor has so many elements
 		}
 		switch {
 		case rest == "token_embd.weight":
@@ -68,9 +68,9 @@ func (Vocabulary) Model(weights map[string][4]int64) (m ops.ModelNames) {
 	return m
 }
 
-// family guesses the kind of model by which weights it has, without their layers; the names are those of
-// gguf-py/gguf/constants.py. Architectures that differ in nothing but numbers (llama, mistral)
-// go by the first of them. Empty if the names tell nothing.
+// family guesses the model family from the weights it has, ignoring layers; the names are those of
+// gguf-py/gguf/constants.py. Architectures that differ only in numbers (llama, mistral) go by the first of
+// them. It is empty if the names are not conclusive.
 func family(has map[string]bool) string {
 	any := func(prefix string) bool {
 		for k := range has {

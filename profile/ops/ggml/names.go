@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ggml is the vocabulary of ggml and of the engines on it, llama.cpp and whisper.cpp, as a graph
-// definition shows it: names of operators and tensors, the kind and block of an operator, its weight, and the
-// bytes and floating point operations that follow from shapes and types.
+// Package ggml is the vocabulary of ggml and the engines based on it, llama.cpp and whisper.cpp, as seen in a
+// graph definition: names of operators and tensors, the kind and block of an operator, its weight, and the
+// bytes and floating point operations that follow from dimensions and types.
 package ggml
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// NameShape finds each node's layer and block: the weight is the surest key, then the node's
-// own name, then its neighbours (for nodes that the engine left unnamed).
+// NameShape finds each node's layer and block: the weight is the most reliable key, then the node's own name,
+// then its neighbours (for nodes that the engine left unnamed).
 func (Vocabulary) NameShape(nodes []trace.Node) *ops.ShapeNames {
 	s := &ops.ShapeNames{Layer: make([]int, len(nodes)), Block: make([]ops.Block, len(nodes))}
 	unnamed := make([]bool, len(nodes))
@@ -44,8 +44,8 @@ func (Vocabulary) NameShape(nodes []trace.Node) *ops.ShapeNames {
 		unnamed[i] = base == "" || words.IsDefaultName(base)
 	}
 	scaled(s, nodes)
-	// Where the engine names no layer at all (whisper.cpp), everything is the neighbour of everything:
-	// one attention would spread over the whole graph.
+	// If the engine names no layers at all (whisper.cpp), every node is a neighbour of every other: one
+	// attention block would spread over the whole graph.
 	if slices.ContainsFunc(s.Layer, func(l int) bool { return l >= 0 }) {
 		fromNeighbours(s, nodes, unnamed)
 	}
@@ -57,8 +57,8 @@ func (Vocabulary) NameShape(nodes []trace.Node) *ops.ShapeNames {
 	return s
 }
 
-// scaled gives a norm that the engine names without a layer (llama.cpp: Gemma 2's behind the blocks) that of
-// the weight that scales it.
+// scaled assigns to a norm that the engine names without a layer (llama.cpp: Gemma 2's after the blocks) the
+// layer of the weight that scales it.
 func scaled(s *ops.ShapeNames, nodes []trace.Node) {
 	for i := range nodes {
 		if n := &nodes[i]; n.Op == "MUL" && !n.Leaf && s.Layer[i] >= 0 {
@@ -72,9 +72,8 @@ func scaled(s *ops.ShapeNames, nodes []trace.Node) {
 	}
 }
 
-// fromNeighbours gives unnamed nodes the layer and block of what they are computed from, else
-// of what is computed from them. Named nodes pass nothing on that they do not have: the
-// model's output is not of the last layer.
+// fromNeighbours assigns to unnamed nodes the layer and block of their sources, or else of the nodes that use
+// them. Named nodes pass on only what they have: the model's output does not belong to the last layer.
 func fromNeighbours(s *ops.ShapeNames, nodes []trace.Node, unnamed []bool) {
 	take := func(to, from int) {
 		if unnamed[to] && s.Layer[to] < 0 {
@@ -109,7 +108,7 @@ func fromNeighbours(s *ops.ShapeNames, nodes []trace.Node, unnamed []bool) {
 	}
 }
 
-// IsDefaultName tells ggml's own numbering (node_12, leaf_3; ggml_build_forward_impl).
+// IsDefaultName recognises ggml's own numbering (node_12, leaf_3; ggml_build_forward_impl).
 func (Vocabulary) IsDefaultName(base string) bool {
 	for _, p := range []string{"node_", "leaf_"} {
 		if r, ok := strings.CutPrefix(base, p); ok {
@@ -120,15 +119,15 @@ func (Vocabulary) IsDefaultName(base string) bool {
 	return false
 }
 
-// SplitName takes the suffixes off a node's name that ggml and the scheduler add, and splits
-// "ffn_norm-12" into "ffn_norm" and 12. The number is -1 if there is none.
+// SplitName strips the suffixes that ggml and the scheduler add to a node's name, and splits "ffn_norm-12"
+// into "ffn_norm" and 12. The number is -1 if there is none.
 //
-// Suffixes: ggml_view_*, ggml_reshape, ggml_permute, ggml_transpose, ggml_cont, ggml_cpy in
-// ggml.c; copies "backend#name#copy" in ggml-backend.cpp; "cache_k_l0" in llama-kv-cache.cpp.
+// Suffixes: ggml_view_*, ggml_reshape, ggml_permute, ggml_transpose, ggml_cont, ggml_cpy in ggml.c; copies
+// "backend#name#copy" in ggml-backend.cpp; "cache_k_l0" in llama-kv-cache.cpp.
 func (Vocabulary) SplitName(name string) (base string, layer int) {
 	name = words.CopyOf(name)
-	// The first: "cache_k_l0 (view) (copy of Kcur-0 (view))" is cache_k_l0, whatever was copied
-	// there. A name that fills its field has lost its closing parenthesis.
+	// The first: "cache_k_l0 (view) (copy of Kcur-0 (view))" is cache_k_l0, whatever was copied there. A name
+	// that fills its field lacks its closing parenthesis.
 	if i := strings.Index(name, " ("); i >= 0 {
 		name = name[:i]
 	}
@@ -147,8 +146,7 @@ func (Vocabulary) SplitName(name string) (base string, layer int) {
 	return name, -1
 }
 
-// layerNumber parses a layer's number. Five digits are enough for any model, and keep
-// nonsense out.
+// layerNumber parses a layer's number. Five digits are enough for any model, and exclude invalid names.
 func layerNumber(s string) (int, bool) {
 	if s == "" || len(s) > 5 {
 		return 0, false
@@ -186,28 +184,28 @@ func (Vocabulary) WeightLayer(name string) int {
 	return l
 }
 
-// WeightStem returns a weight's name without its layer and without ".weight":
-// "ffn_down" of "blk.12.ffn_down.weight", "attn_q.bias" of "blk.0.attn_q.bias". Weights of
-// one stem do the same work in every layer.
+// WeightStem returns a weight's name without its layer and without ".weight": "ffn_down" for
+// "blk.12.ffn_down.weight", "attn_q.bias" for "blk.0.attn_q.bias". Weights of one stem do the same work in
+// every layer.
 func (Vocabulary) WeightStem(name string) string {
 	_, rest := splitWeight(name)
 	return strings.TrimSuffix(rest, ".weight")
 }
 
-// IsWeight tells a weight's name (gguf-py/gguf/constants.py: every tensor of a model file
-// ends in one of them).
+// IsWeight recognises a weight's name (gguf-py/gguf/constants.py: every tensor of a model file ends in one of
+// these suffixes).
 func (Vocabulary) IsWeight(name string) bool {
 	return strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, ".bias")
 }
 
-// ReadsWeight is false for weights that say nothing about what the operator is for: the factors
-// of the position encoding serve every layer.
+// ReadsWeight is false for weights that say nothing about the operator's purpose: the factors of the position
+// encoding are used in every layer.
 func (Vocabulary) ReadsWeight(op, name string) bool {
 	return !strings.HasPrefix(op, "ROPE")
 }
 
-// WeightOf returns the node number of the weight among the members' sources, -1 if there is
-// none. Of a matrix product only the first source can be the weight.
+// WeightOf returns the node number of the weight among the members' sources, -1 if there is none. In a matmul
+// only the first source can be the weight.
 func (Vocabulary) WeightOf(nodes []trace.Node, members []int32) int32 {
 	bias := int32(-1)
 	for _, m := range members {
@@ -228,13 +226,13 @@ func (Vocabulary) WeightOf(nodes []trace.Node, members []int32) int32 {
 	return bias
 }
 
-// IsProduct tells matrix products.
+// IsProduct reports whether an operator is a matmul.
 func (Vocabulary) IsProduct(op string) bool {
 	return op == "MUL_MAT" || op == "MUL_MAT_ID" || op == "OUT_PROD"
 }
 
-// blockOfWeight classifies by the weight's stem, as gguf-py/gguf/constants.py names them.
-// Empty if the name tells nothing.
+// blockOfWeight classifies by the weight's stem, with the names of gguf-py/gguf/constants.py. It is empty if
+// the name is not conclusive.
 func blockOfWeight(stem, op string) ops.Block {
 	stem = strings.TrimSuffix(stem, ".bias")
 	if i := strings.LastIndexByte(stem, '.'); i >= 0 { // v.attn_q, mm.0: the last part counts
@@ -245,7 +243,7 @@ func blockOfWeight(stem, op string) ops.Block {
 		strings.HasPrefix(stem, "ln") || stem == "norm":
 		return ops.BlockNorm
 	case strings.HasPrefix(stem, "token_embd") || strings.HasPrefix(stem, "per_layer_token_embd"):
-		// Tied weights: the same tensor is looked up in the beginning and multiplied in the end.
+		// Tied weights: the same tensor is looked up at the beginning and multiplied at the end.
 		if words.IsProduct(op) {
 			return ops.BlockOutput
 		}
@@ -269,8 +267,8 @@ func blockOfWeight(stem, op string) ops.Block {
 	return ""
 }
 
-// blockOfName classifies by the node's own name (the cb() calls of llama.cpp's models), then by
-// its operator. Empty if neither tells.
+// blockOfName classifies by the node's own name (the cb() calls of llama.cpp's models), then by its operator.
+// It is empty if neither is conclusive.
 func blockOfName(base, op string) ops.Block {
 	switch {
 	case base == "result_output" || strings.HasPrefix(base, "result_embd") || base == "result_logits":
@@ -306,7 +304,7 @@ func blockOfName(base, op string) ops.Block {
 	return ""
 }
 
-// WeightRow tells tied weights apart: the embedding's is the output's too.
+// WeightRow distinguishes the uses of tied weights: the embedding table is the output weight too.
 func (Vocabulary) WeightRow(name string, block ops.Block) string {
 	stem := words.WeightStem(name)
 	if block == ops.BlockOutput && !strings.HasPrefix(stem, "output") {
@@ -323,6 +321,6 @@ func (Vocabulary) CopyOf(name string) string {
 	return name
 }
 
-// IsCache tells what outlives a step by name: "cache_k_l0" of llama-kv-cache.cpp, "cache_r_l0" and
+// IsCache recognises by name what outlives a step: "cache_k_l0" of llama-kv-cache.cpp, "cache_r_l0" and
 // "cache_s_l0" of llama-memory-recurrent.cpp.
 func (Vocabulary) IsCache(name string) bool { return strings.HasPrefix(name, "cache_") }

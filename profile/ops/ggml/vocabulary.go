@@ -11,7 +11,7 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Vocabulary is [ops.Vocabulary] of ggml.
+// Vocabulary is the [ops.Vocabulary] of ggml.
 type Vocabulary struct{}
 
 var (
@@ -19,7 +19,7 @@ var (
 	_     ops.Vocabulary = words
 )
 
-// Kind sorts an operator by ggml's description.
+// Kind classifies an operator by ggml's description.
 func (Vocabulary) Kind(op string, block ops.Block, weight bool) ops.Kind {
 	starts := func(with ...string) bool {
 		return slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(op, w) })
@@ -75,8 +75,8 @@ func (Vocabulary) Product(nodes []trace.Node, n *trace.Node) (p ops.MatrixProduc
 	return p, true
 }
 
-// Cells: of ggml_flash_attn_ext k is [dk, n_kv, n_head_kv]; where attention is computed one by one the
-// softmax is [n_kv, n_tokens, n_head].
+// Cells: for ggml_flash_attn_ext k is [dk, n_kv, n_head_kv]. Where attention is computed in separate
+// operators the softmax is [n_kv, n_tokens, n_head].
 func (Vocabulary) Cells(nodes []trace.Node, n *trace.Node) int64 {
 	switch n.Op {
 	case "FLASH_ATTN_EXT":
@@ -94,7 +94,7 @@ func (Vocabulary) Writes(n *trace.Node, i int) bool {
 	return (n.Op == "CPY" || n.Op == "SET_ROWS") && !readsSource(n, i)
 }
 
-// RowsOfOutputs: llama.cpp names the rows' numbers inp_out_ids.
+// RowsOfOutputs: llama.cpp names the row indices inp_out_ids.
 func (Vocabulary) RowsOfOutputs(nodes []trace.Node, n *trace.Node) bool {
 	ids := ops.Source(nodes, n, 1)
 	return n.Op == "GET_ROWS" && ids != nil && ops.Source(nodes, n, 0) != nil && ids.Leaf &&
@@ -130,9 +130,9 @@ func (Vocabulary) ExpertBytes(nodes []trace.Node, n *trace.Node) (int64, bool) {
 	return readOf(nodes, n, 0)
 }
 
-// AreExperts: llama.cpp names the choice ffn_moe_topk, and where it keeps experts in a cache
-// (--moe-cache-mib) ffn_moe_slots, which holds places in that cache. Whatever its name, the result of a sort
-// (ARGSORT, TOP_K) of as many numbers as there are experts is one.
+// AreExperts: llama.cpp names the choice ffn_moe_topk. Where it keeps experts in a cache (--moe-cache-mib),
+// ffn_moe_slots holds slots in that cache. Whatever its name, the result of a sort (ARGSORT, TOP_K) over as
+// many numbers as there are experts is a choice of experts.
 func (Vocabulary) AreExperts(nodes []trace.Node, ids int32) bool {
 	for range 8 {
 		if ids < 0 || int(ids) >= len(nodes) {
@@ -153,7 +153,7 @@ func (Vocabulary) AreExperts(nodes []trace.Node, ids int32) bool {
 }
 
 // CallComputes: in ggml-cpu.cpp, ggml-blas.cpp and ggml-zendnn.cpp synchronize is NULL: there is no function
-// to wait by.
+// to wait with.
 func (Vocabulary) CallComputes(backend string) bool {
 	switch backend {
 	case "CPU", "BLAS", "ZenDNN":
