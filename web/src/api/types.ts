@@ -19,7 +19,7 @@ export interface Sections {
 /** Kinds of operators, by number. */
 export const operatorKinds = ['matmul', 'attention', 'moe', 'norm', 'elementwise', 'copy', 'other'] as const
 
-/** Stats are the statistics in each grouping that the page shows, as `stat --json --by` gives them. */
+/** Stats are the statistics in each grouping that the page shows, as in `stat --json --by`. */
 export interface Stats {
   block: SummaryStat
   layer: SummaryStat
@@ -29,33 +29,33 @@ export interface Stats {
 }
 
 /**
- * List are the operator graphs that a run computed. Times are nanoseconds, sizes bytes, shares 0 to 1.
- * A nil pointer is a figure that is not known: null in JSON, never 0.
+ * List holds the operator graphs that a run computed. Times are nanoseconds, sizes bytes, shares 0 to 1. A
+ * nil pointer is an unknown value: null in JSON, never 0.
  */
 export interface DagList {
   schema_version: number
   /** by phase and model, those with most time first */
   dags: DAG[]
-  /** what of a phase is in none of its DAGs */
+  /** the part of each phase that is in none of its DAGs */
   rest: DagRest[]
-  /** operators that ran in no step: they are in no DAG */
+  /** operators outside any step: they are in no DAG */
   outside_operators: number
   /** relative error of every p95 and median */
   p95_max_error: number
   /**
-   * Outlier is the rule by which layers are marked, in words; OutlierCalls how many calls a layer's median
-   * takes.
+   * Outlier is the rule by which layers are marked, in words; OutlierCalls is how many calls a layer's
+   * median needs.
    */
   outlier_rule: string
   outlier_min_calls: number
-  /** Counters that were read at operators, in the order of DAGRun.Counts; absent if there were none. */
+  /** Counters were read at operators, and come in the order of Run.Counts; absent if there were none. */
   counters?: SummaryCounter[]
 }
 
 /**
- * Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. What there are many of (spans of
- * operators, CPUs' and threads' states) stands in chunks of bounded size, so that a reader unpacks what is
- * looked at; the Overview tells the rest. docs of the columns: see timelineColumns and the files that fill
+ * Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. Numerous items (spans of
+ * operators, states of CPUs and threads) are in chunks of bounded size, so that a reader unpacks only what is
+ * viewed; the Overview covers the rest. For the columns see stepColumns, graphColumns and the files that fill
  * them.
  */
 export interface Timeline {
@@ -66,73 +66,73 @@ export interface Timeline {
   dur_ns: number
   level: string
   processes: TimelineProcess[] | null
-  /** Threads of the engines. Chunks name them by their index here; it is not in order of tid. */
+  /** Threads of the engines. Chunks refer to them by their index here, which is not in order of tid. */
   threads: TimelineThread[] | null
-  /** of which scheduling events were seen */
+  /** for which scheduling events were seen */
   cpus: number[] | null
   runners: TimelineRunner[] | null
   ops: TimelineOp[] | null
-  /** that columns of steps and graphs name by their index */
+  /** referred to by index in the columns of steps and graphs */
   strings: string[] | null
   chunks: TimelineChunk[] | null
-  /** in order of time */
+  /** in time order */
   losses: TimelineLoss[] | null
-  /**
-   * HasSched: scheduling was recorded, so the tracks of CPUs and states mean something where they are
-   * empty.
-   */
+  /** HasSched: scheduling was recorded, so empty tracks of CPUs and states are meaningful. */
   has_sched: boolean
   /** operators on threads */
   spans: number
   operators: number
-  /** Left out by limits: spans of more threads than tracks, scheduling events, losses. */
+  /** Left out because of limits: spans of more threads than tracks, scheduling events, losses. */
   spans_left_out: number
   sched_left_out: number
   losses_left_out: number
-  /** The same of copies between memories and of devices' spans. */
+  /** The same for copies between memories and for device spans. */
   copies_left_out?: number
   device_spans_left_out?: number
-  /** Counters that were read at operators, by the columns of chunks; absent if there were none. */
+  /**
+   * Counters were read at operators, and come in the order of the chunks' columns; absent if there were
+   * none.
+   */
   counters?: SummaryCounter[]
   overview: TimelineOverview
 }
 
 /**
- * Series is what plots need and Stat does not have: steps over the run, distributions, spread over
- * layers and threads, matrix products. Its sums are Stat's. Times are nanoseconds, sizes
- * bytes. A nil pointer is a figure that is not known.
+ * Series is what plots need beyond Stat: steps over the run, distributions, variation over layers and
+ * threads, matmuls. Its sums equal those of Stat. Times are nanoseconds, sizes bytes. A nil pointer is an
+ * unknown value.
  */
 export interface Series {
   schema_version: number
-  /** those of Stat, in its order */
+  /** the phases of Stat, in its order */
   phases: SeriesPhase[]
-  /** TTFT is the distribution of the time to the first token, over requests; nil if there was none. */
+  /** TTFT is the distribution of the time to first token, over requests; nil if there was none. */
   ttft: RequestsDist | null
-  /** Requests goes with Stat.Sequences, which has the requests one by one. */
+  /** Requests complements Stat.Sequences, which lists the requests individually. */
   requests: RequestsSeries
   /** relative error of every quantile */
   quantile_max_error: number
 }
 
 /**
- * Roofline places the operators of a run by intensity and rate, beside what the machine can do: Williams,
- * Waterman, Patterson, "Roofline: an insightful visual performance model for multicore architectures", CACM
- * 52 (2009). Steps are told apart by the number of their threads, as each number has a roof of its own. Times
- * are nanoseconds, sizes bytes. A nil pointer is a figure that is not known.
+ * Roofline places the operators of a run by arithmetic intensity and rate, compared with what the machine can
+ * do: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for multicore
+ * architectures", CACM 52 (2009). Steps are grouped by their number of threads, because each number has its
+ * own roof. Times are nanoseconds, sizes bytes. A nil pointer is an unknown value.
  */
 export interface SeriesRoofline {
   schema_version: number
-  /** Peaks are the machine's, with a roof for each number of threads and type of weights that the run has. */
+  /** Peaks are the machine's, with a roof for each number of threads and type of weights in the run. */
   peaks: RoofUsed
   /** by phase, model and threads */
   groups: SeriesRooflineGroup[]
-  /** Counters that were read at operators, in the order of Counts; absent if there were none. */
+  /** Counters were read at operators, and come in the order of Counts; absent if there were none. */
   counters?: SummaryCounter[]
 }
 
 /**
- * Slow are the steps that took longer than their neighbours, and what that went to. Times are
- * nanoseconds, shares 0 to 1. A nil pointer is a figure that is not known: null in JSON, never 0.
+ * Slow lists the steps that took longer than their neighbours, with the causes. Times are nanoseconds, shares
+ * 0 to 1. A nil pointer is an unknown value: null in JSON, never 0.
  */
 export interface Slow {
   schema_version: number
@@ -146,62 +146,62 @@ export interface Slow {
   over_ns: number
   /** judged */
   steps: number
-  /** their time */
+  /** their total time */
   dur_ns: number
-  /** Steps that were not judged: not wholly seen, or with fewer than four neighbours. */
+  /** Steps that were not judged: incomplete, or with fewer than four neighbours. */
   partial_steps: number
   steps_without_neighbours: number
   slow_steps: number
-  /** their time */
+  /** their total time */
   slow_ns: number
-  /** of it beyond their neighbours' */
+  /** the part of it beyond their neighbours' time */
   excess_ns: number
   /** its parts, the longest first */
   causes: SlowPart[]
-  /** the steps that lost most, the worst first */
+  /** the steps with the largest excess, largest first */
   listed: SlowStep[]
-  /** Slowest judged step of those that are not slow: how far it was beyond its neighbours. */
+  /** Slowest judged step among those that are not slow: how much longer than its neighbours it took. */
   next_share: number | null
   /** scheduling was recorded */
   has_sched: boolean
   has_operators: boolean
-  /** Interference sums up who ran in place of threads that compute, in all steps, slow or not. */
+  /** Interference sums up who ran in place of computing threads, over all steps, slow or not. */
   interference: SlowInterference
 }
 
 /**
- * Map is what a drawing of experts needs and [Stat] does not have: what each token chose, reuse by layer, the
- * spread of products' times, and bytes step by step. Of the same steps and choices as Stat's; sizes in bytes,
- * times in ns, shares 0 to 1, a nil pointer is not known.
+ * Map holds what plots of experts need beyond [Stat]: what each token chose, reuse by layer, the distribution
+ * of matmul times, and bytes by step. It covers the same steps and choices as Stat. Sizes are bytes, times
+ * ns, shares 0 to 1; a nil pointer is unknown.
  */
 export interface ExpertsMap {
   schema_version: number
-  /** those of Stat that have experts, in its order */
+  /** the phases of Stat with experts, in its order */
   phases: ExpertsMapPhase[]
   quantile_max_error: number
 }
 
 /**
- * Series is what pictures of page faults need and a FaultStat does not have. Times are ns, sizes bytes; nil:
- * not known. All steps and operators are in it, those that were not wholly seen too.
+ * Series is what plots of page faults need beyond a [Stat]. Times are ns, sizes bytes; nil: unknown. It
+ * covers all steps and operators, including incomplete steps.
  */
 export interface MemorySeries {
   schema_version: number
   /** durations are known */
   timed: boolean
   phases: MemoryFaultSteps[]
-  /** Names are FaultStat.Names by layer, without its limit: the longest wait first. */
+  /** Names are Stat.Names by layer, without the limit: the longest wait first. */
   names: MemoryFaultRow[]
   names_left_out: number
   experts: MemoryFaultExperts[]
-  /** that had faults, the most delayed first */
+  /** those with faults, the most delayed first */
   operators: MemoryDelayedOperator[]
   operators_left_out: number
   files: MemoryFileMap[]
 }
 
 /**
- * FaultMarks are faults one by one, as columns: the longest, where there are too many. Times count from the
+ * FaultMarks lists individual faults, as columns: the longest, where there are too many. Times are from the
  * run's start.
  */
 export interface MemoryFaultMarks {
@@ -209,7 +209,7 @@ export interface MemoryFaultMarks {
   strings: string[]
   /** Of each fault, in order of its begin. */
   start_ns: number[]
-  /** -1: not known; Start is then when it was done */
+  /** -1: unknown; Start is then when it completed */
   dur_ns: number[]
   pid: number[]
   tid: number[]
@@ -218,7 +218,7 @@ export interface MemoryFaultMarks {
   address: string[]
   /** Strings */
   class: number[]
-  /** Strings; the empty one: none */
+  /** Strings; the empty string: none */
   tensor: number[]
   /** Strings */
   type: number[]
@@ -234,9 +234,9 @@ export interface MemoryFaultMarks {
 }
 
 /**
- * Detail says how steps are split over backends in more detail than Stat does: of each phase a typical step
- * with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is a figure that
- * is not known.
+ * Detail describes in more detail than Stat how steps are split between backends: for each phase a typical
+ * step with its splits, and copies by tensor. Times are nanoseconds, sizes bytes; a nil pointer is an unknown
+ * value.
  */
 export interface OffloadDetail {
   schema_version: number
@@ -247,14 +247,14 @@ export interface OffloadDetail {
 export interface Index {
   schema_version: number
   tool: string
-  /** sections are fetched from data/RUN/NAME, else they stand in the page */
+  /** sections are fetched from data/RUN/NAME; false: they are in the page */
   served: boolean
   runs: IndexRun[]
 }
 
 /**
- * Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1.
- * A nil pointer is a figure that is not known: null in JSON, never 0.
+ * Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1. A nil pointer is an
+ * unknown value: null in JSON, never 0.
  */
 export interface SummaryStat {
   schema_version: number
@@ -262,39 +262,42 @@ export interface SummaryStat {
   run: SummaryRun
   models: FactsModel[]
   phases: SummaryPhase[]
-  /** Outside sums up operators that ran in no step; nil if there were none. */
+  /** Outside sums up operators that ran outside any step; nil if there were none. */
   outside_steps: SummaryOutside | null
   ttft: SummaryTTFT
-  /** the requests, sequence by sequence; nil: none was seen */
+  /** the requests, by sequence; nil: none was seen */
   sequences: RequestsSequences | null
   threads: SummaryThread[]
   lost: SummaryLost
-  /** scheduling was recorded: off-CPU figures have their evidence */
+  /** scheduling was recorded, so off-CPU times can be attributed */
   has_sched: boolean
-  /** false: busy holds the time a thread was descheduled */
+  /** false: busy includes the time a thread was descheduled */
   has_off_cpu: boolean
   /** relative error of every p95 */
   p95_max_error: number
-  /** Counters that were read at operators, in the order of every row's Counts; absent if there were none. */
+  /**
+   * Counters were read at operators, and come in the order of every row's Counts; absent if there were
+   * none.
+   */
   counters?: SummaryCounter[]
   /**
-   * ByThreads sums counters up by the number of threads that computed; absent where none tells anything
-   * beside another.
+   * ByThreads sums counters up by the number of computing threads; absent where no pair of counters gives a
+   * ratio.
    */
   counts_by_threads?: SummaryByThreads[]
-  /** Peaks are what the verdicts compare with; nil where none were asked for. */
+  /** Peaks are what the verdicts compare with; nil if none were requested. */
   peaks: RoofUsed | null
-  /** Offload says how phases were split over backends; absent where only the CPU computed. */
+  /** Offload says how phases were split between backends; absent where only the CPU computed. */
   offload?: Offload[]
-  /** Remote says what other processes on this machine computed for the steps; absent where none was seen to. */
+  /** Remote says what other processes on this machine computed for the steps; absent where none was seen. */
   remote?: SummaryRemote[]
-  /** RunVerdict sums up those of the phases, by their time in steps; nil where there are none. */
+  /** RunVerdict sums up the phases' verdicts, weighted by their time in steps; nil where there are none. */
   run_verdict: SummaryVerdict | null
   /** Faults are page faults, where they were recorded. */
   faults?: MemoryStat
   /**
-   * Verdicts say what bounds each phase, decode first; Findings what is most worth looking at: first what
-   * could give back most time.
+   * Verdicts say what bounds each phase, decode first. Findings are what is most worth looking at, the
+   * largest possible gain first.
    */
   verdicts: SummaryVerdict[]
   findings: SummaryFinding[]
@@ -302,33 +305,33 @@ export interface SummaryStat {
 
 /**
  * DAG is one structure of graphs that steps of one phase computed: all executions of graphs with the same
- * operators, names, types and sources, whatever their dimensions. The graphs that the scheduler split one
- * computation into, for several backends, are its parts.
+ * operators, names, types and sources, regardless of dimensions. Its parts are the graphs into which the
+ * scheduler split one computation for several backends.
  */
 export interface DAG {
   phase: string
-  /** index in Stat.Models; nil: not known */
+  /** index in Stat.Models; nil: unknown */
   model: number | null
   /** 0: of several processes */
   pid: number
-  /** Rank of the structure among the phase's, by time, from 0. */
+  /** Rank of the structure within the phase, by time, from 0. */
   rank: number
-  /** of steps that were not wholly seen, as there are no others */
+  /** from incomplete steps, because there are no others */
   only_partial: boolean
-  /** Traced and TracedDur are those of [summary.Phase]: what shares and figures a step stand for. */
+  /** Traced and TracedDur are those of [summary.Phase], to which shares and figures per step refer. */
   traced_steps: number
   traced_ns: number
   /** in which it ran */
   steps: number
-  /** times it ran: a step can compute several micro-batches */
+  /** number of runs: a step can compute several micro-batches */
   runs: number
   operators: number
-  /** OpsDur is the sum of its operators' durations, Probe the part of it that the probes took, an estimate. */
+  /** OpsDur is the sum of its operators' durations, Probe the estimated part of it that the probes took. */
   operators_ns: number
   probe_ns: number
   /** of TracedDur, without probes */
   share: number | null
-  /** Unplaced is the part of OpsDur of operators that are no nodes of its definition: 0, but for damage. */
+  /** Unplaced is the part of OpsDur in operators that are not nodes of its definition: 0, except for damage. */
   unplaced_ns: number
   parts: DagPart[]
   nodes: DagNode[]
@@ -342,7 +345,7 @@ export interface DagRest {
   phase: string
   model: number | null
   runs: number
-  /** Structures that were dropped at the end; those dropped while reading are only counted in Runs. */
+  /** Structures that were dropped at the end; those dropped while reading are counted only in Runs. */
   structures: number
   operators: number
   operators_ns: number
@@ -351,21 +354,21 @@ export interface DagRest {
 
 /** Counter is a counter of the run: a column of every row's Counts. */
 export interface SummaryCounter {
-  /** as perf has it */
+  /** perf's name for it */
   name: string
-  /** what it stands for whatever its name: cycles, instructions, ...; empty: not known */
+  /** what it measures, independent of its name: cycles, instructions, ...; empty: unknown */
   role: string
-  /** empty: the kernel counts it for each thread */
+  /** empty: the kernel counts it per thread */
   pmu: string
   /** empty: a number */
   unit: string
-  /** of user space only */
+  /** user space only */
   user: boolean
   /** it shared a hardware counter: values are estimates */
   scaled: boolean
-  /** why it has no values; empty: it has */
+  /** why it has no values; empty: it has values */
   void: string
-  /** of a counter of slots for instructions: how many a cycle has; 0: not told */
+  /** of an instruction slot counter: slots per cycle; 0: unknown */
   slots: number
 }
 
@@ -376,7 +379,7 @@ export interface TimelineProcess {
   engine: string
 }
 
-/** Thread is one thread of an engine, with what its operators add up to. */
+/** Thread is one thread of an engine, with the sums over its operators. */
 export interface TimelineThread {
   pid: number
   tid: number
@@ -388,15 +391,15 @@ export interface TimelineThread {
   off_cpu_ns: number
 }
 
-/** Runner is a thread that ran on a CPU. The first one stands for what was not seen. */
+/** Runner is a thread that ran on a CPU. The first one stands for unknown threads. */
 export interface TimelineRunner {
   tid: number
   comm: string
-  /** index in Timeline.Threads; -1: of no engine */
+  /** index in Timeline.Threads; -1: not an engine thread */
   thread: number
 }
 
-/** Op is what operators that run again and again have in common. */
+/** Op is what repeated executions of an operator have in common. */
 export interface TimelineOp {
   name: string
   op: string
@@ -413,84 +416,87 @@ export interface TimelineOp {
   bytes: number | null
   bytes_at_most: boolean
   flops: number | null
-  /** -1: not known */
+  /** -1: unknown */
   node: number
   calls: number
-  /** start of the first one */
+  /** start of the first execution */
   first_ns: number
   first_op: number
 }
 
-/** Chunk tells of one chunk without its data. */
+/** Chunk describes one chunk without its data. */
 export interface TimelineChunk {
   kind: string
   /** of its earliest span */
   start_ns: number
   /** to the end of its latest */
   dur_ns: number
-  /** what its first delta counts from */
+  /** its first delta is relative to this */
   base_ns: number
   spans: number
-  /** least and greatest number of its operators */
+  /** lowest and highest number of its operators */
   first_op?: number
   last_op?: number
-  /** Kept is false of a chunk that was left out of a page that would be too large with it. */
+  /** Kept is false for a chunk that was left out because the page would be too large with it. */
   kept: boolean
 }
 
-/** Loss is a span that was not fully seen. */
+/** Loss is an interval that was not fully seen. */
 export interface TimelineLoss {
   start_ns: number
   dur_ns: number
   why: string
   what: string
   events: number
-  /** -1: not of one */
+  /** -1: no single CPU */
   cpu: number
 }
 
-/** Overview describes the bins. The block of Timeline is, for each track: its bins as columns, one a channel. */
+/**
+ * Overview describes the bins. The block of Timeline holds, for each track, its bins as columns, one per
+ * channel.
+ */
 export interface TimelineOverview {
   /** width of a bin */
   bin_ns: number
   tracks: TimelineOverviewTrack[] | null
 }
 
-/** Phase is one phase of one model, as [summary.Phase]. */
+/** Phase is one phase of one model, as in [summary.Phase]. */
 export interface SeriesPhase {
   phase: string
   model: number | null
   /**
-   * Steps that were wholly seen, in the order of time; Partial are the others, which no other figure
-   * holds, unless OnlyPartial: then there were no others and Partial is empty.
+   * Steps are the complete steps in time order. Partial are the others, which are in no other figure,
+   * unless OnlyPartial: then all steps are incomplete and Partial is empty.
    */
   steps: SeriesStepPoint[]
   partial: SeriesStepPoint[]
   only_partial: boolean
-  /** one by one, the slowest first */
+  /** individually, the slowest first */
   slowest: SeriesStepPoint[]
-  /** StepsPerPoint is how many steps a point stands for at most. */
+  /** StepsPerPoint is the most steps that a point stands for. */
   steps_per_point: number
   weight: SeriesRow[]
   op: SeriesRow[]
   layer: SeriesRow[]
   block: SeriesRow[]
-  /** RowsDropped counts operators (in each grouping) of rows that were too many. */
+  /** RowsDropped counts operators (in each grouping) of rows beyond the limit. */
   rows_dropped: number
   threads: SeriesThreadPart[]
   products: SeriesProduct[]
-  /** ProductsDropped counts products of kinds that were too many. */
+  /** ProductsDropped counts matmuls of kinds beyond the limit. */
   products_dropped: number
   /**
-   * PerToken is the distribution over steps of the time a token of one sequence: TPOT in decode. nil if
-   * the batches are not known.
+   * PerToken is the distribution over steps of the time per token of one sequence: TPOT in decode. nil if
+   * the batches are unknown.
    */
   per_token: RequestsDist | null
 }
 
 /**
- * Dist is a distribution of durations. Counts[i] values lie in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros
- * are values of 0.
+ * Dist is a distribution of durations. Counts[i] values are in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros counts
+ * values of 0.
  */
 export interface RequestsDist {
   n: number
@@ -508,15 +514,15 @@ export interface RequestsDist {
   zeros: number
 }
 
-/** Series is what plots of requests need and [Sequences] does not have. Times are nanoseconds. */
+/** Series is what plots of requests need beyond [Sequences]. Times are nanoseconds. */
 export interface RequestsSeries {
   /**
-   * TPOT is over the means of the requests that Sequences lists, TokenGap over the tokens of all requests,
-   * from one to the next. nil: none has the figure.
+   * TPOT is over the means of the requests that Sequences lists, TokenGap (inter-token latency) over the
+   * tokens of all requests. nil: no request has the figure.
    */
   tpot: RequestsDist | null
   token_gap: RequestsDist | null
-  /** Speculation goes with Sequences.Speculation: the same contexts in the same order. */
+  /** Speculation matches Sequences.Speculation: the same contexts in the same order. */
   speculation: RequestsSpeculationSeries[]
 }
 
@@ -526,19 +532,19 @@ export interface RoofUsed {
   source: string
   /** why there are none */
   missing: string
-  /** other work disturbed their measurement: the machine may give more */
+  /** other work disturbed the measurement: they may be too low */
   doubtful: boolean
-  /** by number of threads and type of weights, as they were seen in the run */
+  /** by number of threads and type of weights, as seen in the run */
   roofs: RoofUsedRoof[]
 }
 
-/** RooflineGroup are the steps of one phase of one model that as many threads computed. */
+/** RooflineGroup is the steps of one phase of one model that one number of threads computed. */
 export interface SeriesRooflineGroup {
   phase: string
   model: number | null
-  /** Threads of the largest team of the step. */
+  /** Threads is the size of the largest team of the step. */
   threads: number
-  /** as PhaseSeries.OnlyPartial */
+  /** as in Phase.OnlyPartial */
   only_partial: boolean
   /** whose operators were recorded */
   steps: number
@@ -546,16 +552,16 @@ export interface SeriesRooflineGroup {
   dur_ns: number
   /** of these steps; nil where a batch could not be read */
   tokens: number | null
-  /** Points by weight, as rows of [summary.Stat] by weight; and by operator and type of its weights. */
+  /** Points by weight, as the rows of [summary.Stat] by weight; and by operator and type of its weights. */
   weight: SeriesRooflinePoint[]
   op: SeriesRooflinePoint[]
-  /** Dropped counts operators (in each grouping) of points that were too many. */
+  /** Dropped counts operators (in each grouping) of points beyond the limit. */
   dropped: number
-  /** Counts over all its operators, one for each of Roofline.Counters. */
+  /** Counts are over all its operators, one entry for each of Roofline.Counters. */
   counts?: SummaryCount[]
 }
 
-/** Run is the recording and what was recorded. */
+/** Run describes the recording and what was recorded. */
 export interface SummaryRun {
   tool: string
   command: string[]
@@ -565,7 +571,7 @@ export interface SummaryRun {
   cpu: string
   cores: number
   level: string
-  /** when the recording began, since 1970; nil: not known */
+  /** when the recording began, since 1970; nil: unknown */
   recorded_ns: number | null
   processes: SummaryProcess[]
   /** Dur is the time from the first to the last event. */
@@ -575,22 +581,22 @@ export interface SummaryRun {
   /** estimate: hits of operators * measured cost / thread time */
   probe_share: number | null
   notes: string[]
-  /** operators asked for, as flags; empty: all */
+  /** requested operators, as flags; empty: all */
   filter: string
   /** 0.005 is 0.5 %; empty: none */
   overhead_budget: string
   min_tps: string
 }
 
-/** Part is a part of an excess. A part can be negative: then there was less of it than usual. */
+/** Part is a part of an excess. It can be negative: then there was less of it than usual. */
 export interface SlowPart {
   cause: SlowCause
   ns: number
   /** of the excess */
   share: number
-  /** Who ran on the CPU; their parts add up to Ns. */
+  /** Who ran on the CPU; the entries add up to Ns. */
   who?: SlowWho[]
-  /** Estimate: it follows from sums over a time longer than the step. */
+  /** Estimate: it is derived from sums over a time longer than the step. */
   estimate?: boolean
 }
 
@@ -599,48 +605,51 @@ export interface SlowStep {
   step: number
   pid: number
   phase: string
-  /** behind its last token */
+  /** after its last token */
   position: number | null
   tokens: number | null
   start_ns: number
   dur_ns: number
-  /** the mean of Typical of its neighbours, those nearest to their median */
+  /** mean over the Typical neighbours, those nearest to the median */
   baseline_ns: number
   /** Dur - Baseline */
   excess_ns: number
   excess_share: number
-  /** Neighbours are the steps of its kind that it was compared with, Typical those that make the baseline. */
+  /**
+   * Neighbours counts the steps of its kind that it was compared with, Typical those that make the
+   * baseline.
+   */
   neighbours: number
   typical: number
   /** the longest first */
   parts: SlowPart[]
   operators: SlowOp[]
-  /** times its threads went on on another CPU */
+  /** how often its threads moved to another CPU */
   migrations: number | null
   graph_rebuilt: boolean
   /**
-   * NewExperts are those that tokens chose and the step before of its kind did not use, over all layers;
-   * UsualNewExperts the mean of the baseline's steps.
+   * NewExperts counts experts that tokens chose and the previous step of its kind did not use, over all
+   * layers; UsualNewExperts is the mean over the baseline's steps.
    */
   new_experts: number | null
   usual_new_experts: number | null
   /**
-   * KHz is the mean frequency of its CPUs about its time, UsualKHz the median of these over the run, where
-   * the kernel tells them.
+   * KHz is the mean frequency of its CPUs around its time, UsualKHz the median of these CPUs over the run,
+   * where the kernel reports frequencies.
    */
   khz: number | null
   usual_khz: number | null
-  /** Doubts say what of the step is not known, in sentences. */
+  /** Doubts lists what is unknown about the step, in sentences. */
   doubts: string[]
 }
 
-/** Interference says who ran on CPUs in place of threads that compute. */
+/** Interference sums up who ran on CPUs in place of computing threads. */
 export interface SlowInterference {
-  /** by what they cost, the dearest first */
+  /** by cost, highest first */
   by: SlowInterferer[]
-  /** Cost is what operators and steps lasted longer by all of them. */
+  /** Cost is by how much all of them delayed operators and steps. */
   cost_ns: number
-  /** while a thread could have run there */
+  /** while a computing thread was runnable there */
   ran_ns: number
   disk_ns: number
   sleep_ns: number
@@ -653,42 +662,42 @@ export interface SlowInterference {
 export interface ExpertsMapPhase {
   phase: string
   model: number | null
-  /** those of ExpertStat, in its order */
+  /** the layers of [Stat], in its order */
   layers: ExpertsMapLayer[]
-  /** Axes are what stands along the tokens of layers: mostly all have the same one. */
+  /** Axes are the token axes of the layers: mostly all layers have the same one. */
   axes: ExpertsAxis[]
   /**
-   * Cache[n-1] is which part of all choices a cache of n experts a layer would have held, the least lately
-   * used replaced; it stays at the last one's. Empty where no expert could be chosen twice.
+   * Cache[n-1] is the simulated hit rate of an LRU cache of n experts per layer; beyond the last entry it
+   * stays the same. It is empty where no expert could be chosen twice.
    */
   cache: number[]
-  /** with choices, in the order of their ends */
+  /** steps with choices, in the order of their ends */
   steps: ExpertsStep[]
   steps_per_point: number
-  /** those of ExpertStat, in its order */
+  /** the matmuls of [Stat], in its order */
   products: ExpertsTimes[]
 }
 
-/** FaultSteps are a phase's steps in order of time. */
+/** FaultSteps are a phase's steps in time order. */
 export interface MemoryFaultSteps {
   phase: string
-  /** how many steps a point stands for at most */
+  /** most steps per point */
   steps_per_point: number
   steps: MemoryFaultPoint[]
 }
 
-/** FaultRow sums up faults that hit tensors of one name, by layer. What is in no layer is in the sums only. */
+/** FaultRow sums up faults on tensors of one name, by layer. Faults in no layer are in the sums only. */
 export interface MemoryFaultRow extends MemoryFaultSum {
   layers: MemoryFaultCell[]
 }
 
 /**
- * FaultExperts are the experts of a process's layers: faults on them, and what of their weights was in memory
- * at the end.
+ * FaultExperts describes the experts of a process's layers: faults on them, and how much of their weights was
+ * in memory at the end.
  */
 export interface MemoryFaultExperts {
   pid: number
-  /** the most that a layer has */
+  /** the most in any layer */
   experts: number
   layers: MemoryFaultExpertLayer[]
   layers_left_out: number
@@ -713,12 +722,12 @@ export interface MemoryDelayedOperator {
   wait_ns: number | null
   /** Delay is how much earlier the operators' last threads would have arrived without their faults. */
   delay_ns: number | null
-  /** Delay in Dur */
+  /** Delay / Dur */
   share: number | null
   read_bytes: number
 }
 
-/** FileMap tells which parts of a file were in memory: in cells of equal size over the file, and by tensor. */
+/** FileMap shows which parts of a file were in memory: in cells of equal size over the file, and by tensor. */
 export interface MemoryFileMap {
   pid: number
   path: string
@@ -726,18 +735,15 @@ export interface MemoryFileMap {
   page_bytes: number
   in_start_bytes: number | null
   in_end_bytes: number | null
-  /** in memory at the start and at the end */
+  /** in memory both at the start and at the end */
   stayed_bytes: number | null
   failed?: string
-  /** as FileMemory.Mapped */
+  /** as in FileMemory.Mapped */
   mapped: boolean
-  /** as FileMemory.Graphs */
+  /** as in FileMemory.Graphs */
   graphs_seen: boolean
   cell_bytes: number
-  /**
-   * Groups follow each other from the file's begin to its end. None: the file is no model's, or its pages
-   * are not known.
-   */
+  /** Groups cover the file without gaps. Empty: the file is not a model's, or its pages are unknown. */
   groups: MemoryFileGroup[]
   /** in order of offset */
   tensors: MemoryFileTensor[]
@@ -745,13 +751,13 @@ export interface MemoryFileMap {
 }
 
 /**
- * Phase is one phase. Where another backend than the CPU computed, its Offload is that of a Stat; else it
- * says what the CPU did alone, so that another run can be compared with it.
+ * Phase is one phase. Where a backend other than the CPU computed, its Offload is that of a Stat. Otherwise
+ * it describes what the CPU did alone, so that another run can be compared with it.
  */
 export interface OffloadPhase extends Offload {
-  /** another backend than the CPU computed */
+  /** a backend other than the CPU computed */
   split: boolean
-  /** that were copied, most bytes first */
+  /** copied tensors, most bytes first */
   tensors: OffloadTensor[]
   /** TensorsLeftOut counts tensors that are not in the list. */
   tensors_left_out: number
@@ -766,18 +772,15 @@ export interface IndexRun {
   sections: Record<string, number>
 }
 
-/** By is what operators are grouped by. */
+/** By selects what operators are grouped by. */
 export type FactsBy = 'weight' | 'op' | 'layer' | 'block' | 'thread' | 'step' | 'expert'
 
-/**
- * Model is what the weights of the graphs that ran tell. Weights that no graph used are not
- * in it.
- */
+/** Model is what the weights of the executed graphs reveal. It leaves out weights that no graph used. */
 export interface FactsModel {
   pid: number
   /** engine contexts that use these weights */
   contexts: number
-  /** guessed by the weights' names; empty if they tell nothing */
+  /** guessed from the weights' names; empty if unknown */
   family: string
   layers: number
   width: number | null
@@ -786,7 +789,7 @@ export interface FactsModel {
   heads_kv: number | null
   head_dim: number | null
   experts: number | null
-  /** a token */
+  /** per token */
   experts_used: number | null
   parameters: number
   bytes: number | null
@@ -795,21 +798,21 @@ export interface FactsModel {
 }
 
 /**
- * Phase is what the steps of one phase did. Operators, graphs of backends whose operators
- * cannot be seen, and gap make up the time of the steps: OpsDur - Overlap + BackendDur + Gap = TracedDur.
+ * Phase is what the steps of one phase did. Their time is made up of operators, graphs of backends whose
+ * operators cannot be seen, and gap: OpsDur - Overlap + BackendDur + Gap = TracedDur.
  */
 export interface SummaryPhase {
   /** prefill, decode, encode, unknown */
   phase: string
   /**
-   * Model is the index in Stat.Models of the model computed; nil if it is not known. Steps of
-   * different models (a draft and its target) are phases of their own.
+   * Model is the index in Stat.Models of the model computed; nil if unknown. Steps of different models (a
+   * draft and its target) form separate phases.
    */
   model: number | null
   steps: number
   /**
-   * Partial counts steps that were not wholly seen. They are left out of every figure of the
-   * phase, unless OnlyPartial: then there are no others, and figures can be too low.
+   * Partial counts incomplete steps. They are left out of every figure of the phase, unless OnlyPartial:
+   * then there are no others, and figures can be too low.
    */
   partial_steps: number
   only_partial: boolean
@@ -818,8 +821,8 @@ export interface SummaryPhase {
   dur_ns: number
   /**
    * The steps' time until their results were there: a step's call can hand graphs to a device, or to
-   * another process, and return before these are done ([profile.Step.HandedOver]). Where it was not seen
-   * when, nil.
+   * another process, and return before these are done ([profile.Step.HandedOver]). nil where that time was
+   * not seen.
    * over the time in steps
    */
   tokens_per_s: number | null
@@ -831,14 +834,14 @@ export interface SummaryPhase {
   step_max_ns: number
   step_max: number
   /**
-   * Who ran meanwhile on CPUs that threads of the slowest step were ready to run on, longest
-   * first. Empty without scheduling events.
+   * Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
+   * without scheduling events.
    */
   step_max_ran_instead: SchedCulprit[]
   /**
-   * Absent where no step handed anything over. Async counts those that did, Unseen those of them whose
-   * results nobody was seen to wait for, which the times above leave out. EndToEnd is the sum of these
-   * times; the calls alone have the rest.
+   * Absent where no step handed anything over. Async counts the steps that did. Unseen counts those whose
+   * results no thread was seen to wait for, which the times above leave out. EndToEnd is the sum of these
+   * times; for the other steps only the calls' times are known.
    */
   async_steps?: number
   unseen_results?: number
@@ -847,32 +850,33 @@ export interface SummaryPhase {
   call_per_token_ns?: number
   call_per_token_p95_ns?: number
   /**
-   * Traced steps are those whose operators were recorded, TracedDur their time. All that is said of
-   * operators is of these: shares and figures a step are the whole's as far as those stand for all.
+   * Traced counts the steps whose operators were recorded, TracedDur is their time. All operator figures
+   * are of these steps: shares and figures per step hold for all steps only as far as these are
+   * representative.
    */
   traced_steps: number
   traced_ns: number
   operators: number
   /** nil: operators were not recorded */
   operators_ns: number | null
-  /** Probe is the part of OpsDur that the probes took, an estimate; shares and rates are without it. */
+  /** Probe is the estimated part of OpsDur that the probes took; shares and rates exclude it. */
   probe_ns: number | null
-  /** operators that ran at the same time count twice in OpsDur */
+  /** operators that ran in parallel count twice in OpsDur */
   overlap_ns: number | null
   /** time in the steps outside operators and such graphs */
   gap_ns: number | null
   /**
-   * BackendDur is the time in which such a graph ran and no operator; nil if there was none.
-   * Backends are its parts, the longest first.
+   * BackendDur is the time in which such a graph ran and no operator; nil if there was none. Backends are
+   * its parts, the longest first.
    */
   backends_ns: number | null
   backends: SummaryBackend[]
   /**
    * Shares of TracedDur.
-   * products with weights
+   * weight matmuls
    */
   matmul_share: number | null
-  /** attention itself: scores, softmax, values */
+  /** attention: scores, softmax, values */
   attn_share: number | null
   other_share: number | null
   gap_share: number | null
@@ -883,18 +887,18 @@ export interface SummaryPhase {
   off_cpu_share: number | null
   /** bytes of all operators / their time */
   gb_per_s: number | null
-  /** of the products with weights alone */
+  /** of the weight matmuls alone */
   matmul_gb_per_s: number | null
   rows: SummaryRow[]
-  /** what Top left out */
+  /** sum of the rows that Top left out */
   rest: SummaryRow | null
-  /** how many rows that is */
+  /** number of rows left out */
   rest_rows: number
-  /** Experts is what tokens chose, absent where that was not recorded or the model has none. */
+  /** Experts is what tokens chose; absent where that was not recorded or the model has no experts. */
   experts?: ExpertsStat
 }
 
-/** Outside are operators that ran in no step. */
+/** Outside sums up operators that ran outside any step. */
 export interface SummaryOutside {
   operators: number
   operators_ns: number
@@ -902,15 +906,15 @@ export interface SummaryOutside {
 }
 
 /**
- * TTFT is the time to the first token: from the start of a sequence's first step to the end of
- * the first step that asks for its logits.
+ * TTFT is the time to the first token: from the start of a sequence's first step to the end of the first step
+ * that requests its logits.
  */
 export interface SummaryTTFT {
   /** whose prompt was seen from its start */
   sequences: number
-  /** whose prompt was not */
+  /** whose prompt was not seen from its start */
   unknown: number
-  /** whose logits were not asked for before the trace ended */
+  /** whose logits were not requested before the trace ended */
   pending: number
   mean_ns: number | null
   p95_ns: number | null
@@ -918,39 +922,39 @@ export interface SummaryTTFT {
 }
 
 /**
- * Sequences is what the requests of a run took, sequence by sequence. Times are nanoseconds; a nil
- * pointer is a figure that is not known.
+ * Sequences describes the requests of a run, by sequence. Times are nanoseconds; a nil pointer is an unknown
+ * value.
  *
- * A request is a prompt on one sequence of one engine context with the tokens that follow it. What is
- * seen are batches: positions and how many logits each asks for. A request begins where a sequence
- * appears, where its positions fall back, and where a batch has more tokens than logits asked for after
- * the sequence had its first logits. It ends with the last batch before the next request on that sequence.
+ * A request is a prompt on one sequence of one engine context with the tokens that follow it. Only batches
+ * are seen: positions, and how many logits each requests. A request begins where a sequence appears, where
+ * its positions fall back, and where a batch has more tokens than requested logits after the sequence had its
+ * first logits. It ends with the last batch before the next request on that sequence.
  */
 export interface RequestsSequences {
   /**
-   * Requests in the order of their begins. Where there are too many each Every-th of a context is
-   * listed; Seen counts all but Warmups. Of contexts that only draft there are none.
+   * Requests in the order of their begins. If there are too many, every Every-th of a context is listed;
+   * Seen counts all but Warmups. Contexts that only draft have none.
    */
   requests: RequestsRequest[]
   every: number
   seen: number
   warmups: number
-  /** Sequences are those that had a request; AtOnce is how many shared a batch at most. */
+  /** Sequences counts those that had a request; AtOnce is the most that shared a batch. */
   sequences: number
   at_once: number
-  /** Over the requests listed, warm-ups left out; nil where no request has the figure. */
+  /** Over the requests listed, without warm-ups; nil where no request has the figure. */
   ttft: RequestsSpread | null
   /** of the requests' means */
   tpot: RequestsSpread | null
-  /** TokenGap is the time from one token of a request to its next, over the tokens of all requests. */
+  /** TokenGap is the inter-token latency, over the tokens of all requests. */
   token_gap: RequestsSpread | null
-  /** Speculation has the contexts whose batches verify drafted tokens, the one with most rounds first. */
+  /** Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first. */
   speculation: RequestsSpeculation[]
-  /** relative, of the p95 of tokens; those over requests are exact */
+  /** relative error of the tokens' p95; those over requests are exact */
   quantile_max_error: number
 }
 
-/** Thread is one thread over all steps that were wholly seen. */
+/** Thread is one thread over all complete steps. */
 export interface SummaryThread {
   pid: number
   tid: number
@@ -960,7 +964,7 @@ export interface SummaryThread {
   busy_ns: number
   wait_ns: number
   off_cpu_ns: number
-  /** of the steps' time, in no operator */
+  /** part of the steps' time outside operators */
   idle_ns: number
   /** time of the steps it took part in */
   steps_ns: number
@@ -970,22 +974,22 @@ export interface SummaryThread {
   imbalance: number | null
   /**
    * From scheduling events, over the whole recording; nil and empty where none were recorded.
-   * times it was taken off a CPU while it could run
+   * times it was taken off a CPU while runnable
    */
   preempted: number | null
   /** times it gave up its CPU */
   slept: number | null
-  /** time it could run, and another ran */
+  /** time it was runnable while another ran */
   runnable_ns: number | null
-  /** who ran then on the CPU it wanted, longest first */
+  /** who then ran on the CPU it wanted, longest first */
   ran_instead: SchedCulprit[]
   /** most often first */
   woken_by: SchedCulprit[]
 }
 
-/** Lost is what the recording did not see. */
+/** Lost is what the recording did not capture. */
 export interface SummaryLost {
-  /** of reason "lost": written by nobody */
+  /** of reason "lost": never written */
   events: number
   throttled_ns: number
   spans: number
@@ -995,37 +999,37 @@ export interface SummaryLost {
   incomplete_operators: number
   /** graph executions without a definition */
   unknown_shapes: number
-  /** graph executions whose definition has holes */
+  /** graph executions whose definition is incomplete */
   part_shapes: number
   aborted_graphs: number
   /** what is wrong with the file, empty if nothing */
   torn: string
-  /** the recording did not end in good order */
+  /** the recording did not end cleanly */
   cut: boolean
   /** by step: rows not kept, the shortest steps */
   step_rows_dropped: number
 }
 
 /**
- * ByThreads is what the steps of one phase did that were computed by one number of threads, and what their
- * operators counted.
+ * ByThreads sums up the steps of one phase that were computed by one number of threads, with their operators'
+ * counters.
  */
 export interface SummaryByThreads extends SummaryCountRatios {
   phase: string
-  /** Model is the index in Stat.Models; nil if it is not known. */
+  /** Model is the index in Stat.Models; nil if unknown. */
   model: number | null
   /** of the largest team that ran an operator of the step */
   threads: number
-  /** that were wholly seen, with their operators */
+  /** complete steps, with their operators */
   steps: number
   tokens_per_s: number | null
-  /** Counts has one for each of Stat.Counters. */
+  /** Counts has one entry for each of Stat.Counters. */
   counts: SummaryCount[]
 }
 
 /**
- * Offload says how the steps of one phase were split over backends, where one other than the CPU computed.
- * Figures are means of the phase's steps in which such a graph ran, those that were not wholly seen left out.
+ * Offload describes how the steps of one phase were split between backends, where one other than the CPU
+ * computed. Figures are means over the phase's complete steps in which such a graph ran.
  */
 export interface Offload extends OffloadBackendWork {
   phase: Phase
@@ -1035,9 +1039,9 @@ export interface Offload extends OffloadBackendWork {
   /** most bytes first */
   copies: OffloadCopied[]
   /**
-   * UntilDone is the mean time from a step's begin to when its results were there, Call the step's own of
-   * it, TokensPerS its tokens a second, of steps that handed graphs to a device and were seen to wait for
-   * them: the step's call can return long before. nil: none was.
+   * UntilDone is the mean time from a step's begin to when its results were there, Call the part of it in
+   * the step's call, and TokensPerS the corresponding tokens per second, over steps that handed graphs to a
+   * device and were seen to wait for them: the step's call can return long before. nil: there was none.
    */
   step_until_done_ns: number | null
   step_call_ns: number | null
@@ -1045,86 +1049,87 @@ export interface Offload extends OffloadBackendWork {
 }
 
 /**
- * Remote sums up what the steps of one phase had another process on this machine compute ([profile.Remote]).
- * Times are means of a graph, ns. Operators and times of the server are counted here and in no other table:
- * they are in no step of its own.
+ * Remote sums up what another process on this machine computed for the steps of one phase ([profile.Remote]).
+ * Times are means per graph, ns. The server's operators and times are counted here and in no other table,
+ * because they are in no step of its own.
  */
 export interface SummaryRemote {
-  /** of the client's steps; empty: not known */
+  /** of the client's steps; empty: unknown */
   phase: Phase
   /** that handed the graphs over */
   backend: string
   client_pid: number
   server_pid: number
-  /** ClientComm and ServerComm are the processes' names, empty if not known. */
+  /** ClientComm and ServerComm are the processes' names, empty if unknown. */
   client_comm: string
   server_comm: string
   /** of the client, with such graphs */
   steps: number
-  /** handed over and seen in both processes */
+  /** handed over, and seen in both processes */
   graphs: number
   /**
-   * Unlinked counts the graphs of all phases that this client's backend handed over, to whichever server,
-   * and that no process that was recorded was seen to compute.
+   * Unlinked counts the graphs of all phases that this client's backend handed over, to any server, and
+   * that no recorded process was seen to compute.
    */
   unlinked_graphs: number
   /**
-   * Sent: from the begin of handing over to the begin of computing, of it Queued while the server still
-   * computed the graph before. Server: computing. Operators: of it in operators, nil where none were
-   * recorded.
+   * Sent is the time from when the client begins to hand the graph over to when the server begins to
+   * compute it. Queued is the part of Sent in which the server still computed the previous graph. Server is
+   * computing time. Operators is the part of Server in operators, nil where none were recorded.
    */
   sent_ns: number
   queued_ns: number
   server_ns: number
   operators_ns: number | null
   /**
-   * Waited counts the graphs that the client was seen to wait for. Of these: Client from the begin of
-   * handing over to when it knew, Answered of it after the server's end, Wire what of Client the server did
-   * not compute nor still compute before; nil if there was none.
+   * Waited counts the graphs that the client was seen to wait for. The other figures are of these: Client
+   * is the time from when the client begins to hand over to when it knew the result, Answered the part of
+   * it after the server's end, and Wire the part in which the server computed neither this graph nor the
+   * previous one. nil if there was none.
    */
   waited_graphs: number
   client_ns: number | null
   answered_ns: number | null
   wire_ns: number | null
   /**
-   * ToServer and FromServer are bytes of tensors that a step copied, means of the steps that were wholly
-   * seen; nil: not known.
+   * ToServer and FromServer are bytes of tensors that a step copied, means of the complete steps; nil:
+   * unknown.
    */
   to_server_bytes_per_step: number | null
   from_server_bytes_per_step: number | null
   /**
-   * StepDur is the mean time from a step's begin to when its results were there, of steps with a wait that
-   * was seen: the call itself can return long before. TokensPerS is of the same steps. nil: not known.
+   * StepDur is the mean time from a step's begin to when its results were there, of steps whose wait was
+   * seen: the call itself can return long before. TokensPerS is of the same steps. nil: unknown.
    */
   step_until_done_ns: number | null
   tokens_per_s: number | null
-  /** of the server's threads' time in operators */
+  /** of the server threads' time in operators */
   wait_share: number | null
   off_cpu_share: number | null
-  /** Rows are the server's operators; share is of its graphs' time, calls_per_step of the client's steps. */
+  /** Rows are the server's operators. Shares are of its graphs' time, calls_per_step of the client's steps. */
   rows: SummaryRow[]
 }
 
 /**
- * Verdict says what bounds one phase of one model, with what it rests on. Names in its sentences come from
- * files and processes: escape them.
+ * Verdict says what bounds one phase of one model, with its evidence. Names in its sentences come from files
+ * and processes: escape them.
  */
 export interface SummaryVerdict {
   /** prefill, decode, encode, unknown */
   phase: string
-  /** index in Stat.Models; nil: not known */
+  /** index in Stat.Models; nil: unknown */
   model: number | null
   bound: SummaryBound
   /**
-   * Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could
-   * not be told. Empty else.
+   * Among lists the parts of a mixed bound, largest first, or for an unknown bound the candidates that
+   * could not be distinguished. Otherwise it is empty.
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
   sure: string
   /** the verdict as a sentence */
   text: string
-  /** why it is no surer, in sentences; empty if nothing speaks against it */
+  /** why confidence is not higher, in sentences; empty if it is high */
   why: string
   names: string[]
   /** what the steps' time went to, largest first */
@@ -1132,35 +1137,32 @@ export interface SummaryVerdict {
   evidence: SummaryEvidence[]
 }
 
-/** Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: not known. */
+/** Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: unknown. */
 export interface MemoryStat {
-  /** "major": of minor ones only those that read or took long; "all" */
+  /** "major": also minor ones that read or were slow; "all" */
   which: string
   /** durations are known */
   timed: boolean
-  /**
-   * Major and Minor are what the kernel counted for the recorded processes' threads while they were
-   * recorded.
-   */
+  /** Major and Minor are the kernel's counts for the recorded processes' threads, while these were recorded. */
   major: number | null
   minor: number | null
   /**
-   * Seen are the major faults that were recorded one by one. NoAddress are the others: the kernel took them
-   * for a thread that was in a system call, as one that fills a mapping; or they were lost.
+   * Seen counts the major faults that were recorded individually. NoAddress counts the others: the kernel
+   * took them for a thread in a system call, such as one that populates a mapping, or they were lost.
    */
   major_seen: number
   major_no_address: number | null
   /**
-   * Own is what /proc/PID/stat says of the processes, from their start on, where it could be read at the
-   * end: Before and Major make it up.
+   * Own is the count in /proc/PID/stat of the processes since their start, where it could be read at the
+   * end: the sum of Before and Major.
    */
   own_major: number | null
   /** before the recording */
   major_before: number | null
-  /** thread time in the faults seen, slow and reading minor ones included */
+  /** thread time in the faults seen, including slow and reading minor ones */
   wait_ns: number | null
   /**
-   * Read is what the threads read from storage, by faults, read ahead or calls. ReadFaults is what faults
+   * Read is what the threads read from storage, by faults, read-ahead or calls. ReadFaults is what faults
    * read.
    */
   read_bytes: number | null
@@ -1169,9 +1171,9 @@ export interface MemoryStat {
   classes: MemoryFaultSum[]
   /** by weight over all layers, and other tensors and files; at most maxFaultNames */
   names: MemoryFaultSum[]
-  /** and, with an empty phase, in no step */
+  /** includes an empty phase for faults outside any step */
   phases: MemoryFaultPhase[]
-  /** those in which the disk was waited for longest */
+  /** those that waited longest for the disk */
   steps: MemoryFaultStep[]
   files: MemoryFileMemory[]
 }
@@ -1180,7 +1182,7 @@ export interface MemoryStat {
 export interface SummaryFinding {
   /**
    * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
-   * backends, probes; heaviest and slow_class have no loss of their own.
+   * backends, probes. The kinds heaviest and slow_class have no gain.
    */
   kind: string
   phase: string
@@ -1188,8 +1190,9 @@ export interface SummaryFinding {
   text: string
   names: string[]
   /**
-   * Gain is the time that it could give back at most, a step of its phase; GainShare that of the phase's
-   * time, GainAll over all steps of the phase. nil: it is no loss, or none that can be told.
+   * Gain is an upper bound of the time to be gained, per step of its phase; GainShare is its share of the
+   * phase's time, GainAll its sum over all steps of the phase. nil: there is nothing to gain, or it is
+   * unknown.
    */
   gain_ns_per_step: number | null
   gain_share: number | null
@@ -1198,62 +1201,62 @@ export interface SummaryFinding {
   target: SummaryTarget
 }
 
-/** Part is one graph that a backend computes. Without splits a DAG has one. */
+/** Part is one graph that a backend computes. A DAG without splits has one. */
 export interface DagPart {
   backend: string
-  /** its nodes' place in DAG.Nodes */
+  /** index of its first node in DAG.Nodes */
   first: number
   count: number
   /** executions */
   graphs: number
   /** of the calls that ran it or handed it over */
   dur_ns: number
-  /** definitions that differ in dimensions */
+  /** definitions that differ only in dimensions */
   shapes: number
-  /** Seen: its operators were seen. If not, its nodes have no times. */
+  /** Seen: its operators were seen. Otherwise its nodes have no times. */
   seen: boolean
-  /** what is missing of its definition, empty if nothing */
+  /** what is missing from its definition, empty if nothing */
   incomplete: string
 }
 
 /** Node is one tensor. */
 export interface DagNode {
   name: string
-  /** of a cache: its name without its layer */
+  /** of a cache: its name without the layer */
   base?: string
-  /** of an operator that ran: as it ran, joined by + when fused */
+  /** for an operator that ran: as it ran, joined by + when fused */
   op: string
-  /** OpKind is what the operator is, coarsely: an index in ops.Kinds. */
+  /** OpKind is the operator's kind: an index in ops.Kinds. */
   op_kind: number
   type: string
   kind: DagNodeKind
-  /** the smallest dimensions that it had */
+  /** the smallest dimensions it had */
   ne: number[]
-  /** NeMax are the largest; nil if they are the same. A KV cache's view grows. */
+  /** NeMax are the largest dimensions; nil if they are the same. A KV cache's view grows. */
   ne_max?: number[]
-  /** of the tensor itself, when it was largest */
+  /** of the tensor itself, at its largest */
   tensor_bytes: number | null
   layer: number | null
   block: OpsBlock
   /**
-   * Section is the block that a node is shown with: as Block, and the norms and sums that belong to
-   * attention, ffn or moe as they only feed it or only finish it. Empty: none.
+   * Section is the block that a node is shown with: as Block, but norms and sums that only feed or only
+   * finish attention, ffn or moe belong to that block. Empty: none.
    */
   section: string
   part: number
-  /** Fused are the further nodes that ran with it; FusedInto the node that it ran with, -1 if none. */
+  /** Fused are the further nodes that ran with it; FusedInto is the node that it ran with, -1 if none. */
   fused?: number[]
   fused_into: number
   /** Weight is the node number of the weight that the operator uses, -1 if none. */
   weight: number
   /**
-   * OwnWeight: that weight says what the operator is for (not so the factors of a position encoding, which
-   * serve every layer).
+   * OwnWeight: the weight says what the operator is for. (The factors of a position encoding do not: every
+   * layer uses them.)
    */
   own_weight: boolean
   /** its row's key in a Stat by weight */
   stat_key?: string
-  /** nil: it was not executed, or that could not be seen */
+  /** nil: not executed, or that could not be seen */
   run: DagRun | null
 }
 
@@ -1262,17 +1265,20 @@ export interface DagEdge {
   from: number
   to: number
   kind: string
-  /** of the tensor that flows, when it was largest */
+  /** of the tensor passed, at its largest */
   bytes: number | null
 }
 
-/** Kind are layers of one structure: the same operators with the same roles, dimensions and inputs. */
+/** Kind is layers of one structure: the same operators with the same roles, dimensions and inputs. */
 export interface DagKind {
   layers: number[]
   roles: DagRole[]
-  /** Time of each layer's operators in one run, by Layers: means, without probes; nil where none was seen. */
+  /**
+   * LayerNs is the time of each layer's operators per run, by Layers: means, without probes; nil where none
+   * was seen.
+   */
   layer_ns: (number | null)[]
-  /** LayerMedian is the same of its operators' medians: without the few calls that something held up. */
+  /** LayerMedian is the same from its operators' medians: unaffected by a few delayed calls. */
   layer_median_ns: (number | null)[]
   /** of LayerMedian */
   spread: DagSpread | null
@@ -1285,7 +1291,7 @@ export type OpsBlock = 'attention' | 'ffn' | 'moe' | 'norm' | 'embedding' | 'out
 export interface TimelineOverviewTrack {
   /**
    * "thread": channels are the kinds of operators, then wait, then off-CPU; "cpu": engine's threads,
-   * others, not seen
+   * others, unknown
    */
   track: string
   /** of Timeline.Threads; the CPU's number */
@@ -1296,8 +1302,8 @@ export interface TimelineOverviewTrack {
 }
 
 /**
- * StepPoint is one step, or N in succession. Times are sums over them. Those of operators are of the
- * Traced ones, whose time is TracedDur: MatMul + Attn + Other + Probe - Overlap + Backends + Gap.
+ * StepPoint is one step, or N consecutive ones. Times are sums over them. Operator times are of the Traced
+ * steps, whose time is TracedDur: MatMul + Attn + Other + Probe - Overlap + Backends + Gap.
  */
 export interface SeriesStepPoint {
   /** of the first */
@@ -1312,59 +1318,59 @@ export interface SeriesStepPoint {
   min_ns: number
   max_ns: number
   /**
-   * Late is the part of the time until their results were there that lies after their calls' ends, which
-   * Dur to Max are of; 0: none. nil: that was not seen.
+   * Late is the part of the end-to-end time after the calls' ends, which Dur to Max do not include; 0:
+   * none. nil: not seen.
    */
   late_ns: number | null
   tokens: number | null
   /** most sequences of a step; -1: unknown */
   seqs: number
   /**
-   * Pos is the number of tokens of a sequence so far, this step's included, as the batch tells it: of the
-   * longest sequence of the step; the mean over the steps. Cells are those of the KV cache that attention
-   * read, from its operator's dimensions: the engine rounds them up. The most of any.
+   * Pos is the number of tokens of a sequence so far, including this step, as the batch reports it: of the
+   * longest sequence of the step, as a mean over the steps. Cells is the largest number of KV cache cells
+   * that attention read, from its operator's dimensions: the engine rounds it up.
    */
   pos: number | null
   cells: number | null
   traced: number
   traced_ns: number
   operators: number
-  /** products with weights */
+  /** weight matmuls */
   matmul_ns: number | null
-  /** attention itself: scores, softmax, values */
+  /** attention: scores, softmax, values */
   attn_ns: number | null
   other_ns: number | null
   /** graphs of backends whose operators cannot be seen */
   backends_ns: number | null
   gap_ns: number | null
-  /** an estimate, left out of the three kinds */
+  /** an estimate, excluded from the three kinds */
   probe_ns: number | null
   overlap_ns: number | null
   /** Sums over threads, in operators. */
   busy_ns: number | null
   wait_ns: number | null
   off_cpu_ns: number | null
-  /** Bytes of operators whose bytes are known, BytesDur their time without probes. */
+  /** Bytes is over operators whose bytes are known, BytesDur is their time without probes. */
   bytes: number | null
   bytes_dur_ns: number
-  /** Untraced says why operators of some were not recorded, Incomplete what was not seen. */
+  /** Untraced says why operators of some steps were not recorded, Incomplete what was not seen. */
   untraced?: string
   incomplete?: string
 }
 
-/** Row goes with the [summary.Row] of the same Key and Type. */
+/** Row complements the [summary.Row] of the same Key and Type. */
 export interface SeriesRow {
   key: string
   weight: boolean
-  /** of the weights, of rows that are a weight's; else empty */
+  /** of the weights, for rows of a weight; otherwise empty */
   type: string
-  /** Time of a call without what its probes took. */
+  /** Time is the distribution of a call's time without that of its probes. */
   time: RequestsDist
-  /** Layers that the row's operators belong to, rising; of rows by weight and by op. */
+  /** Layers that the row's operators belong to, ascending; for rows by weight and by op. */
   layers?: SeriesLayerPart[]
-  /** NoLayer counts operators of no layer, or one beyond those told apart. */
+  /** NoLayer counts operators of no layer, or of one beyond the limit. */
   no_layer?: number
-  /** Threads that ran it; of rows by weight and by op. */
+  /** Threads that ran it; for rows by weight and by op. */
   threads?: SeriesThreadPart[]
 }
 
@@ -1376,38 +1382,38 @@ export interface SeriesThreadPart {
   busy_ns: number
   wait_ns: number
   off_cpu_ns: number
-  /** Steps is the time of the steps it took part in; of a phase's threads only. */
+  /** Steps is the time of the steps it took part in; only for a phase's threads. */
   steps_ns?: number
 }
 
 /**
- * Product is a kind of matrix product: an M x K matrix times K x N. Of a product with chosen experts N is
- * tokens times experts used.
+ * Product is a kind of matmul: an M x K matrix times K x N. In a matmul with chosen experts N is tokens times
+ * experts used.
  */
 export interface SeriesProduct {
   /** as by weight */
   key: string
   weight: boolean
-  /** a product of attention itself: no weight */
+  /** a matmul of attention: no weight */
   attention: boolean
-  /** of the matrix that is the weight, or takes its place */
+  /** of the matrix that is the weight, or the first factor */
   type: string
   m: number
   n: number
   k: number
   calls: number
-  /** without what the probes took */
+  /** without the time of the probes */
   sum_ns: number
   mean_ns: number
   p5_ns: number
   p95_ns: number
   /** M*N*K */
   work: number | null
-  /** a call, on average */
+  /** per call, on average */
   flops: number | null
-  /** a call, on average */
+  /** per call, on average */
   bytes: number | null
-  /** an upper estimate */
+  /** an upper bound */
   bytes_at_most: boolean
   /** of calls whose bytes are known */
   gb_per_s: number | null
@@ -1419,11 +1425,11 @@ export interface SeriesProduct {
   layers?: number
 }
 
-/** SpeculationSeries is what became of drafted tokens over time, in one context that verifies them. */
+/** SpeculationSeries is the acceptance of drafted tokens over time, in one context that verifies them. */
 export interface RequestsSpeculationSeries {
   pid: number
   ctx: number
-  /** StepsPerPoint is how many steps that verify a point stands for, at most. */
+  /** StepsPerPoint is the most verifying steps that a point stands for. */
   steps_per_point: number
   points: RequestsSpeculationPoint[]
 }
@@ -1434,7 +1440,7 @@ export interface RoofUsedRoof extends Roof {
   weight: string
 }
 
-/** RooflinePoint are operators of one kind. */
+/** RooflinePoint is the operators of one kind. */
 export interface SeriesRooflinePoint {
   /** as by weight or by op */
   key: string
@@ -1443,24 +1449,24 @@ export interface SeriesRooflinePoint {
   type: string
   block: OpsBlock
   calls: number
-  /** sum, without what the probes took */
+  /** sum, without the time of the probes */
   dur_ns: number
   /** of the group's time in steps */
   share: number | null
   /** sum over operators whose bytes are known */
   bytes: number | null
-  /** BytesAtMost: the bytes are an upper estimate, the intensity with it a lower one. */
+  /** BytesAtMost: the bytes are an upper bound, so the intensity is a lower bound. */
   bytes_at_most: boolean
   flops: number | null
-  /** Where the point lies: over operators of which both bytes and flops are known. Nil: of none. */
+  /** The point's position, over operators for which both bytes and flops are known. nil: there are none. */
   flop_per_byte: number | null
   gflop_per_s: number | null
-  /** GBps is over operators whose bytes are known, so that those have it which compute nothing. */
+  /** GBps is over operators whose bytes are known, so that operators without flops have it too. */
   gb_per_s: number | null
   /**
-   * Limit is the roof that is lower at this intensity, "memory" or "compute"; empty where one of them is
-   * not known. OfRoof is the rate as a part of it. It can be above 1: what lies in a cache is read faster
-   * than from memory.
+   * Limit is the lower roof at this intensity, "memory" or "compute"; empty where one of them is unknown.
+   * OfRoof is the rate as a fraction of it. It can be above 1: data in a cache is read faster than from
+   * memory.
    */
   limit: string
   of_roof: number | null
@@ -1469,9 +1475,9 @@ export interface SeriesRooflinePoint {
 
 /** Count is what one counter counted over a row's operators. */
 export interface SummaryCount {
-  /** nil: of no operator known */
+  /** nil: unknown for all operators */
   sum: number | null
-  /** operators that it is the sum of: those of which it is known on all threads */
+  /** operators in the sum: those for which it is known on all threads */
   calls: number
 }
 
@@ -1482,7 +1488,7 @@ export interface SummaryProcess {
   engine: string
   engine_version: string
   ggml_version: string
-  /** of the library's name: "haswell"; empty if it has none */
+  /** from the library's name: "haswell"; empty if it has none */
   cpu_variant: string
   /** of the largest team that ran an operator; 0 if none was seen */
   threads: number
@@ -1492,21 +1498,21 @@ export interface SummaryProcess {
   warnings: string[]
 }
 
-/** Cause is what a part of a slow step's excess went to. */
+/** Cause is what a part of a slow step's excess is attributed to. */
 export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unexplained' | ''
 
-/** Who is what one of those that took a CPU cost. */
+/** Who is what one that took a CPU cost. */
 export interface SlowWho {
   /** empty: the rest of them */
   comm: string
-  /** that the step lasted longer */
+  /** by how much the step took longer */
   ns: number
   ran_ns: number
-  /** PID of the process, if it was always the same one; 0 if not. */
+  /** PID of the process, if it was always the same; otherwise 0. */
   pid?: number
 }
 
-/** Op is an operator that took longer than it used to. */
+/** Op is an operator that took longer than usual. */
 export interface SlowOp {
   name: string
   layer: number | null
@@ -1514,36 +1520,37 @@ export interface SlowOp {
   dur_ns: number
   /** a running estimate of its median */
   usual_ns: number
-  /** what most of it is */
+  /** the cause of most of the difference */
   most: SlowCause
 }
 
 /** Interferer is who took CPUs, by name. */
 export interface SlowInterferer {
   comm: string
-  /** of the process that computes */
+  /** of the computing process */
   own: boolean
   pid?: number
-  /** Ran is how long it ran while a thread that computes could run there, Times how often. */
+  /** Ran is how long it ran while a computing thread was runnable there, Times how often. */
   ran_ns: number
   times: number
   /**
-   * Held is how long it was seen to have a CPU in all, whether or not a thread was ready then: others are
-   * seen while one is, or for a while after one was pushed off. nil of own threads.
+   * Held is the total time that it was seen to have a CPU, whether or not a thread was runnable then.
+   * Others are seen while a thread is runnable, or for a while after one was pushed off. nil for own
+   * threads.
    */
   held_ns?: number
   /**
-   * Elsewhere is the part of Ran in which it had not the CPU that a thread waited for, as one of its own
-   * process had that, but another one that the thread may use.
+   * Elsewhere is the part of Ran in which one of the thread's own process had the CPU that the thread
+   * waited for, and this one had another CPU that the thread may use.
    */
   elsewhere_ns?: number
-  /** a thread of the kernel */
+  /** a kernel thread */
   kernel?: boolean
-  /** Cost is what steps lasted longer by it. */
+  /** Cost is by how much it delayed steps. */
   cost_ns: number
   cpus: number[]
   /**
-   * Ops are the operators that lasted longer, Displaced the threads whose CPU it took, Waited those that
+   * Ops are the delayed operators, Displaced the threads whose CPU it took, and Waited the threads that
    * waited for them at the operator's end.
    */
   operators: SlowPaidBy[]
@@ -1551,29 +1558,29 @@ export interface SlowInterferer {
   waited: SlowPaidBy[]
 }
 
-/** MovedThread is how often a thread went on on another CPU. */
+/** MovedThread is how often a thread moved to another CPU. */
 export interface SlowMovedThread {
   tid: number
   migrations: number
   preempted: number
 }
 
-/** CPUState is what the kernel told of a CPU over the recording. */
+/** CPUState is what the kernel reported of a CPU over the recording. */
 export interface SlowCPUState {
   cpu: number
-  /** time that the hypervisor ran something else */
+  /** time in which the hypervisor ran something else */
   steal_ns: number | null
   min_khz: number | null
   max_khz: number | null
 }
 
 /**
- * MapLayer is a layer's. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
- * With TokensPerColumn 1 they are Used numbers of experts for each token in its order, by rank; else for each
- * column Experts numbers: how many of the column's tokens chose each.
+ * MapLayer is one layer. Its part of Data begins at Offset and holds little-endian numbers of Width bytes.
+ * With TokensPerColumn 1 these are Used expert numbers for each token in order, by rank. Otherwise each
+ * column has Experts numbers: how many of its tokens chose each expert.
  */
 export interface ExpertsMapLayer {
-  /** nil: none is told */
+  /** nil: unknown */
   layer: number | null
   experts: number
   used: number
@@ -1584,17 +1591,17 @@ export interface ExpertsMapLayer {
   offset: number
   width: number
   /**
-   * ByChance is what ExpertLayer.Again would be if tokens chose at random: the sum over batches of used *
-   * used before / experts, against the sum of used.
+   * ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
+   * used before / experts, divided by the sum of used.
    */
   again_by_chance: number | null
-  /** as the phase's */
+  /** as in the phase */
   cache: number[]
 }
 
 /**
- * Axis is what stands along tokens, as runs of columns of one step. Of columns that are several tokens each
- * run is one column.
+ * Axis is a token axis, as runs of columns of one step. If a column stands for several tokens, each run is
+ * one column.
  */
 export interface ExpertsAxis {
   /** number of the run's (first) step */
@@ -1604,54 +1611,54 @@ export interface ExpertsAxis {
   /** tokens */
   n: number[]
   /**
-   * Pos is the position of the run's first token in its sequence, -1 where it is not known: several
-   * sequences share the step, or not all of its tokens came to the layer.
+   * Pos is the position of the run's first token in its sequence, -1 where unknown: several sequences share
+   * the step, or not all of its tokens reached the layer.
    */
   pos?: number[]
 }
 
-/** Step is one step, or N in succession. Counts and bytes are sums over them. */
+/** Step is one step, or N consecutive ones. Counts and bytes are sums over them. */
 export interface ExpertsStep {
   /** of the first */
   id: number
   n: number
-  /** of the batch; -1: not known */
+  /** of the batch; -1: unknown */
   tokens: number
-  /** Experts are the different experts of each batch, over all layers. */
+  /** Experts is the number of distinct experts of each batch, over all layers. */
   experts: number
   /**
-   * New of Known: of experts of batches whose predecessor (of the same context and phase) is known, those
-   * that it did not choose.
+   * New and Known are of batches whose predecessor (of the same context and phase) is known: Known counts
+   * their experts, New those that the predecessor did not choose.
    */
   new: number
   known: number
   /**
-   * Bytes of the chosen experts' weights, each expert once a product; All of all experts'. nil where a
-   * type's size is not known.
+   * Bytes is that of the chosen experts' weights, each expert counted once per matmul; All is that of all
+   * experts. nil where a type's size is unknown.
    */
   bytes: number | null
   all: number | null
 }
 
-/** Times are one weight's products with one token's experts, by how many of these are new. */
+/** Times are the times of one weight's matmuls with one token's experts, by how many of these are new. */
 export interface ExpertsTimes {
   weight: string
   type: string
   new: ExpertsNewTimes[]
   /**
-   * Base and PerNew are the line of least squares through the medians, weighted by calls, ns: Base + PerNew
-   * * new. nil where the number did not vary.
+   * Base and PerNew are the least-squares line through the medians, weighted by calls, ns: Base + PerNew *
+   * new. nil where the number of new experts did not vary.
    */
   base_ns: number | null
   per_new_ns: number | null
 }
 
-/** FaultPoint is a step, or some that follow each other: their sums. */
+/** FaultPoint is a step, or the sum of several consecutive ones. */
 export interface MemoryFaultPoint {
   /** the first */
   step: number
   n: number
-  /** the step with the longest time in faults; where that is not known, with most major ones */
+  /** the step with the longest time in faults or, where that is unknown, with most major ones */
   worst: number
   pid: number
   /** boottime */
@@ -1660,7 +1667,7 @@ export interface MemoryFaultPoint {
   major: number
   /** thread time in major faults and in others that read */
   wait_ns: number | null
-  /** in which at least one thread was in one */
+  /** time in which at least one thread was in one */
   wall_ns: number | null
   read_bytes: number
 }
@@ -1671,7 +1678,7 @@ export interface MemoryFaultSum {
   name?: string
   type?: string
   major: number
-  /** as far as recorded */
+  /** those that were recorded */
   minor: number
   wait_ns: number | null
   read_bytes: number
@@ -1686,33 +1693,33 @@ export interface MemoryFaultCell {
   read_bytes: number
 }
 
-/** FaultExpertLayer has a value for each expert, by its number; all of its weights together. */
+/** FaultExpertLayer has one value per expert, by its number, over all of its weights. */
 export interface MemoryFaultExpertLayer {
-  /** -1: none is told */
+  /** -1: unknown */
   layer: number
   /** of one expert's weights */
   bytes: number
   major: number[]
-  /** nil: not known */
+  /** nil: unknown */
   wait_ns: number[] | null
   read_bytes: number[]
-  /** nil: not known */
+  /** nil: unknown */
   in_end_bytes: number[] | null
 }
 
 /**
- * FileGroup is a part of a file: the tensors of a layer that lie together, one that is in no layer, or a part
- * where none is known to lie.
+ * FileGroup is a part of a file: the adjacent tensors of a layer, one tensor of no layer, or a part without
+ * any known tensor.
  */
 export interface MemoryFileGroup {
   layer: number | null
-  /** of the tensor that is in no layer; empty with no layer: no tensor */
+  /** of a tensor of no layer; empty with no layer: no tensor */
   name: string
   offset: number
   bytes: number
   /**
-   * Of each cell from Offset on the bytes that were in memory; the last cell ends with the group. nil: not
-   * known.
+   * The bytes of each cell from Offset that were in memory; the last cell ends with the group. nil:
+   * unknown.
    */
   start: number[] | null
   end: number[] | null
@@ -1725,7 +1732,7 @@ export interface MemoryFileTensor {
   class: MemoryClass
   type: string
   layer: number | null
-  /** in which it begins */
+  /** the group in which it begins */
   group: number
   offset: number
   bytes: number
@@ -1735,27 +1742,27 @@ export interface MemoryFileTensor {
 }
 
 /**
- * Tensor sums up the copies of tensors of one name in one direction. The number behind a name's last -, its
- * layer, is left out.
+ * Tensor sums up the copies of tensors of one name in one direction. The layer, which is the number after a
+ * name's last -, is left out.
  */
 export interface OffloadTensor {
   kind: string
   from: string
   to: string
-  /** N stands for layers; empty: not known */
+  /** N stands for layers; empty: unknown */
   tensor: string
-  /** empty: not known, or several */
+  /** empty: unknown, or several */
   type: string
   per_step: number
-  /** nil: not all are known */
+  /** nil: some are unknown */
   bytes_per_step: number | null
   /** of the calls whose ends were seen; nil: none was */
   dur_ns_per_step: number | null
 }
 
 /**
- * SplitStep is a typical step: of those that were split in the way that most were, the one whose duration is
- * the median. Times are from its start.
+ * SplitStep is a typical step: among the steps split in the most frequent way, the one with the median
+ * duration. Times are from its start.
  */
 export interface OffloadSplitStep {
   step: number
@@ -1763,11 +1770,11 @@ export interface OffloadSplitStep {
   /** from the run's first event */
   start_ns: number
   dur_ns: number
-  /** those it was chosen from */
+  /** number of steps it was chosen from */
   of_steps: number
   splits: OffloadStepSplit[]
   copies: OffloadStepCopy[]
-  /** Lists are nodes of splits, each once however many splits have the same. */
+  /** Lists are nodes of splits; splits with the same nodes share one list. */
   lists: OffloadSplitNode[][]
   /** What is beyond the limits. */
   splits_left_out: number
@@ -1783,31 +1790,31 @@ export interface FactsTypeMix {
   bytes: number | null
 }
 
-/** Culprit is another thread's name with what it did. */
+/** Culprit is another thread's name and what it did. */
 export interface SchedCulprit {
   comm: string
-  /** it is one of the threads that compute */
+  /** it is one of the computing threads */
   own: boolean
   dur_ns?: number
   count: number
-  /** PID of the process, if it was always the same one. */
+  /** PID of the process, if it was always the same. */
   pid?: number
-  /** a thread of the kernel */
+  /** a kernel thread */
   kernel?: boolean
-  /** CPUs that it had meanwhile, as in "0-3,7". */
+  /** CPUs that it ran on meanwhile, as in "0-3,7". */
   cpus?: string
   /**
-   * Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, and this
-   * one another that the thread may use: so the team had to share. Free, of one of the team, is the part in
-   * which another CPU was idle.
+   * Elsewhere is the part of Dur in which one of the team had the CPU that a thread waited for, while this
+   * culprit had another CPU that the thread may use: so the team had to share. Free, for a culprit of the
+   * team, is the part in which another CPU was idle.
    */
   elsewhere_ns?: number
   free_ns?: number
 }
 
 /**
- * Backend sums up one backend's graphs, of which no operator was seen. The time of a graph is that
- * of the call that runs it or hands it over: a device can compute on after it.
+ * Backend sums up the graphs of one backend, of which no operators were seen. A graph's time is that of the
+ * call that runs it or hands it over: a device can compute beyond it.
  */
 export interface SummaryBackend {
   /** "Vulkan", "BLAS", "RPC" */
@@ -1820,9 +1827,9 @@ export interface SummaryBackend {
 
 /** Row is a group of operators of one phase. */
 export interface SummaryRow {
-  /** what it is grouped by: "ffn_down", "MUL_MAT", "12", ... */
+  /** the group's key: "ffn_down", "MUL_MAT", "12", ... */
   key: string
-  /** the key is a weight's */
+  /** the key is a weight's name */
   weight: boolean
   /** of the weights; empty if they differ or there is none */
   type: string
@@ -1838,18 +1845,18 @@ export interface SummaryRow {
   calls_per_step: number
   /** sum of the operators' durations; by thread: of the thread's time in them */
   dur_ns: number
-  /** Probe is the part of Dur that the probes took, an estimate. What follows is of Dur - Probe. */
+  /** Probe is the estimated part of Dur that the probes took. The figures below are of Dur - Probe. */
   probe_ns: number
   dur_per_step_ns: number
   /** of the phase's time in steps */
   share: number | null
-  /** a call */
+  /** per call */
   mean_ns: number
-  /** a call */
+  /** per call */
   p95_ns: number
-  /** nil: of no operator known */
+  /** nil: unknown for all operators */
   bytes: number | null
-  /** of some operators only an upper estimate is known */
+  /** an upper bound: for some operators only that is known */
   bytes_at_most: boolean
   flops: number | null
   /** over operators whose bytes are known */
@@ -1865,52 +1872,53 @@ export interface SummaryRow {
   off_cpu_share: number | null
   /** max busy / mean busy - 1 of each operator, weighted by time */
   imbalance: number | null
-  /** operators of which not all threads were seen */
+  /** operators of which some threads were not seen */
   incomplete: number
   /**
-   * Bound is what the row's time follows from; nil by thread and by step, and where not all of its
-   * operators are known.
+   * Bound is what bounds the row's time; nil by thread and by step, and where not all of its operators are
+   * known.
    */
   bound: SummaryRowVerdict | null
-  /** Counts has one for each of Stat.Counters; absent where there are none. */
+  /** Counts has one entry for each of Stat.Counters; absent where there are none. */
   counts?: SummaryCount[]
 }
 
 /**
- * Stat is what a phase's tokens chose, of the steps that were wholly seen. A batch is one execution of a
- * layer's choice: in decode a step, in prefill a part of one where the engine splits it. Shares are 0 to 1, a
- * nil pointer is not known.
+ * Stat is what a phase's tokens chose, over the complete steps. A batch is one execution of a layer's choice:
+ * a step in decode, and in prefill a part of one if the engine splits it. Shares are 0 to 1, and a nil
+ * pointer is unknown.
  */
 export interface ExpertsStat {
-  /** in their order */
+  /** in order */
   layers: ExpertsLayer[]
   /**
-   * Bytes of the chosen experts' weights that a step must read, each expert counted once a product;
-   * BytesAll of all experts'. Means over the steps with choices; nil where a type's size is not known.
+   * Bytes is that of the chosen experts' weights that a step must read, each expert counted once per
+   * matmul; BytesAll is that of all experts. They are means over the steps with choices; nil where a type's
+   * size is unknown.
    */
   bytes_per_step: number | null
   bytes_of_all_experts: number | null
   /**
-   * Again is which part of the experts that a batch chose, the one before of the same context and phase
-   * chose as well; ByChance what that would be if each token chose at random. nil: fewer than two batches
-   * in succession.
+   * Again is the share of a batch's experts that the previous batch of the same context and phase chose as
+   * well; ByChance is what it would be if each token chose at random. nil: no two consecutive batches.
    */
   again_share: number | null
   again_by_chance: number | null
   /**
-   * Cache is which part of the choices a cache would have held that keeps each layer's Experts most lately
-   * used ones: what a reuse distance (the number of other experts chosen since) below Experts says. First
-   * choices of an expert count as not held. Empty where no expert could be chosen twice.
+   * Cache is the simulated hit rate of an LRU cache of Experts experts per layer: the share of choices
+   * whose reuse distance (the number of other experts chosen since) is below Experts. The first choice of
+   * an expert is a miss. It is empty where no expert could be chosen twice.
    */
   cache: ExpertsCache[]
   /**
-   * Products are the times of products with one token's experts by how many of these are new: not chosen by
-   * the batch before. By weight.
+   * Products are the times of matmuls with one token's experts, by weight and by how many of these are new:
+   * not chosen by the previous batch.
    */
   products: ExpertsProduct[]
   /**
-   * NotSeen counts choices (of a batch and layer) of which a part was lost, Slots those that hold places of
-   * a cache instead of experts: both are left out. Dropped counts those of layers beyond what is kept.
+   * NotSeen counts choices (of a batch and layer) of which a part was lost. Slots counts those that hold
+   * slots of a cache instead of experts. Both are left out. Dropped counts those of layers beyond the
+   * limit.
    */
   not_seen: number
   slots: number
@@ -1919,13 +1927,13 @@ export interface ExpertsStat {
 
 /** Request is a prompt with its answer, on one sequence. */
 export interface RequestsRequest {
-  /** number in the run in the order of the begins, from 1; 0: a warm-up */
+  /** number in the run by order of begin, from 1; 0: a warm-up */
   id: number
   pid: number
   /** the engine context */
   ctx: number
   seq: number
-  /** index in Stat.Models; nil: not known */
+  /** index in Stat.Models; nil: unknown */
   model: number | null
   /** first one */
   step: number
@@ -1933,45 +1941,46 @@ export interface RequestsRequest {
   steps: number
   /** of its first step, boottime */
   start_ns: number
-  /** of its last step; ends of steps are when their results were there, as far as that was seen */
+  /** of its last step; a step ends when its results were there, where that was seen */
   end_ns: number
   /**
-   * Prompt is how many tokens were computed before the first logits, Cached how many positions lay before
+   * Prompt is how many tokens were computed before the first logits. Cached is how many positions precede
    * them: computed for an earlier request, or for another sequence. nil: its begin was not seen.
    */
   prompt: number | null
   cached: number | null
   /**
-   * TTFT is from the start of its first step to the end of the first step that asks for its logits. Time in
-   * a queue before that is not seen. nil: its begin was not seen, or when its first logits were there, or
-   * it got none.
+   * TTFT is from the start of its first step to the end of the first step that requests its logits. It
+   * excludes earlier queueing time. nil: its begin was not seen, or when its first logits were there, or it
+   * got none.
    */
   ttft_ns: number | null
   /**
-   * Generated counts tokens: that of the prompt's logits, and those that followed. AtLeast: there can be
-   * more, as its begin, a batch in between or what was accepted last was not seen. nil: not known at all.
+   * Generated counts tokens: the one from the prompt's logits, and those that followed. AtLeast: there can
+   * be more, because its begin, a batch in between or the last acceptance was not seen. nil: unknown.
    */
   generated: number | null
   at_least: boolean
   /**
-   * TPOT is the time from the first token to the last that is known, by the tokens after the first: from
-   * end to end of the steps, so what the engine does between them is in it (sampling, steps of others). nil
-   * for fewer than two.
+   * TPOT is the time from the first token to the last known one, divided by the tokens after the first. It
+   * is measured between ends of steps, so it includes what the engine does between them (sampling, steps of
+   * others). nil for fewer than two.
    */
   tpot_ns: number | null
   /** over its tokens */
   tpot_p95_ns: number | null
   /**
-   * Tokens are those after the first that TPOT is the mean of, InSteps the part of their time that lay in
-   * the request's own steps.
+   * Tokens counts those after the first that TPOT is the mean of. InSteps is the part of their time in the
+   * request's own steps.
    */
   tokens: number
   in_steps_ns: number
-  /** InShare is InSteps by that time; nil where TPOT is. */
+  /** InShare is InSteps divided by that time; nil where TPOT is nil. */
   in_steps_share: number | null
   /**
-   * Rounds in which drafted tokens were verified; nil: the context does not speculate. Accepted is of the
-   * rounds whose outcome was seen; Unseen are the tokens drafted in the others.
+   * Rounds counts those in which drafted tokens were verified; nil: the context does not speculate.
+   * Accepted counts accepted tokens in rounds whose outcome was seen, Unseen the tokens drafted in the
+   * others.
    */
   rounds: number | null
   drafted: number | null
@@ -1979,13 +1988,13 @@ export interface RequestsRequest {
   unseen: number | null
   /**
    * Warmup: one or two tokens at position 0 that nothing followed, before all other requests of its
-   * context. llama.cpp warms up so. It is in no figure over requests.
+   * context. llama.cpp warms up like this. It is in no figure over requests.
    */
   warmup: boolean
 }
 
 /**
- * Spread is how a figure is spread over requests, in ns. A quantile q of n values is the one at rank
+ * Spread is the distribution of a figure over requests, in ns. A quantile q of n values is the one at rank
  * ceil(q*n).
  */
 export interface RequestsSpread {
@@ -2000,12 +2009,12 @@ export interface RequestsSpread {
 /**
  * Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of
  * a sequence, and one batch of the target verifies them. Such a batch has several tokens of a sequence and
- * asks for the logits of each. How many were accepted tells the position of the sequence's next batch:
+ * requests the logits of each. How many were accepted follows from the position of the sequence's next batch:
  *
  * 	accepted = next position - position - 1
  *
- * So it is not known of the last round of a request. A context speculates if another one decodes
- * between its batches, or if some tokens were not accepted: else nothing sets such batches apart from
+ * So it is unknown for the last round of a request. A context speculates if another one decodes between its
+ * batches, or if some tokens were not accepted: otherwise nothing distinguishes such batches from those of
  * programs that want the logits of a whole text.
  */
 export interface RequestsSpeculation {
@@ -2013,34 +2022,38 @@ export interface RequestsSpeculation {
   ctx: number
   model: number | null
   /**
-   * DraftCtx is the context that drafts; nil: none was seen, the tokens are guessed in another way
-   * (from the text so far).
+   * DraftCtx is the context that drafts; nil: none was seen, the tokens are guessed in another way (from
+   * the text so far).
    */
   draft_ctx: number | null
   draft_model: number | null
   /**
-   * A round is one sequence's drafted tokens in one batch; Steps are the batches. Again counts batches that
-   * only computed once more what was accepted, as models do whose state cannot be wound back by a token.
+   * A round is one sequence's drafted tokens in one batch; Steps counts the batches. Again counts batches
+   * that only computed again what was accepted, as happens with models whose state cannot be rolled back by
+   * a token.
    */
   steps: number
   steps_again: number
   rounds: number
-  /** Drafted counts all tokens verified. Accepted are those of the Seen rounds, which verified SeenDrafted. */
+  /**
+   * Drafted counts all tokens verified. Accepted counts those of the Seen rounds, which verified
+   * SeenDrafted.
+   */
   drafted: number
   rounds_seen: number
   seen_drafted: number
   accepted: number
   /**
-   * Rate is Accepted / SeenDrafted; TokensPerRound is what a round yields: the accepted ones and the one
-   * that the target samples behind them.
+   * Rate is Accepted / SeenDrafted; TokensPerRound is the yield of a round: the accepted tokens and the one
+   * that the target samples after them.
    */
   accepted_share: number | null
   tokens_per_round: number | null
-  /** ByAccepted[k] counts the rounds seen that accepted k tokens; the last element those of so many or more. */
+  /** ByAccepted[k] counts the rounds seen that accepted k tokens; the last element is for k or more. */
   by_accepted: number[]
   /**
-   * VerifyDur is the time of the Steps and of those again, DraftDur that of the draft's steps since the
-   * target's step before each of them, DraftSteps their number.
+   * VerifyDur is the time of the Steps and of the Again steps. DraftDur is that of the draft's steps
+   * between the target's previous step and each of them, DraftSteps their number.
    */
   verify_ns: number
   draft_ns: number | null
@@ -2056,7 +2069,7 @@ export interface SummaryLostBy {
   dur_ns: number
 }
 
-/** UntracedSteps are steps whose operators were not recorded, though the level has them. */
+/** UntracedSteps counts steps whose operators were not recorded although the level records them. */
 export interface SummaryUntracedSteps {
   /** throttled, learning, filtered, unmatched */
   why: string
@@ -2064,21 +2077,21 @@ export interface SummaryUntracedSteps {
 }
 
 /**
- * CountRatios are what counters tell beside one another. Each is of two counters that were counted alike (see
- * [CounterPair]); nil where one of them is not known or has no values.
+ * CountRatios are ratios of counters. Each is of two counters that were counted alike (see [CounterPair]);
+ * nil where one of them is unknown or has no values.
  */
 export interface SummaryCountRatios {
-  /** IPC is instructions a cycle. */
+  /** IPC is instructions per cycle. */
   ipc: number | null
   /**
-   * StallShare is the part of the cycles, or of the slots in which an instruction could have been issued,
-   * that were lost waiting: 0 to 1. StallOf is the counter that says so. CPUs differ in what they count as
-   * waiting: compare it on one kind of CPU.
+   * StallShare is the fraction (0 to 1) of the cycles, or of the slots in which an instruction could have
+   * been issued, that were lost waiting. StallOf is the counter for that. CPUs differ in what they count as
+   * waiting, so compare it only between CPUs of one kind.
    */
   stall_share: number | null
   stall_of: string
   /**
-   * Misses are those of the outermost cache that is counted, on 1000 instructions. MissesOf is their
+   * Misses is the misses per 1000 instructions of the outermost cache that is counted. MissesOf is their
    * counter.
    */
   misses_per_1000: number | null
@@ -2093,51 +2106,51 @@ export interface OffloadBackendWork {
   operators_by_backend: OffloadBackendOp[]
   /** most time first */
   graphs_by_backend: OffloadBackendGraph[]
-  /** of too many different ones, calls; graphs too */
+  /** calls beyond the limits, graphs too */
   operators_left_out: number
 }
 
-/** Phase of a step. */
+/** Phase is the kind of work a step does. */
 export type Phase = 'prefill' | 'decode' | 'encode' | ''
 
-/** Backend is what one backend did in a step. */
+/** Backend is what one backend did per step. */
 export interface OffloadBackend {
-  /** empty: not known */
+  /** empty: unknown */
   backend: string
   graphs_per_step: number
-  /** that compute; views and the like are none */
+  /** nodes that compute, not views and the like */
   nodes_per_step: number
-  /** bytes of the weights that its products read, of experts all */
+  /** bytes of the weights its matmuls read, of all experts */
   weights_per_step: number
   flops_per_step: number
   /** time of the calls that compute or submit */
   host_ns_per_step: number
-  /** of which it had nodes; nil: of none that has a number */
+  /** of its nodes; nil: none has a layer number */
   layers: OffloadLayerSet | null
   /** most often first */
   ops: OffloadOpCount[]
   /** Device spans: from submission to when the host saw that the device was done. */
   device_spans: number
-  /** graphs that nobody waited for by themselves */
+  /** graphs that were not waited for on their own */
   unwaited: number
   /** nil: not seen */
   device_ns_per_step: number | null
-  /** of it, the host's threads waited at the end */
+  /** part of it in which the host's threads waited */
   waited_ns_per_step: number | null
-  /** from the end of a span to the begin of the next of the backend; nil: fewer than two */
+  /** from the end of one span of the backend to the begin of the next; nil: fewer than two */
   idle_ns_per_step: number | null
   /**
-   * What the device's own interface told, of the spans whose submissions were seen; nil: none was.
+   * From the device's own interface, for the spans whose submissions were seen; nil: there was none.
    * how many of device_spans
    */
   queue_spans: number
-  /** the device had work of these graphs: an upper bound of its own time */
+  /** time in which the device had work of these graphs: an upper bound of its own time */
   busy_ns_per_step: number | null
-  /** calls that hand over work */
+  /** submitting calls */
   submissions_per_step: number | null
-  /** time of the host in them */
+  /** host time in them */
   submitting_ns_per_step: number | null
-  /** within graphs, while the host had handed over no more of them */
+  /** within graphs, while the host had not yet submitted more of them */
   idle_inside_ns_per_step: number | null
   /** between graphs of one step; nil: no step had two */
   idle_in_step_ns_per_step: number | null
@@ -2149,11 +2162,11 @@ export interface OffloadBackend {
 export interface OffloadCopied {
   /** set, get, copy */
   kind: string
-  /** a backend, host; empty: not known */
+  /** a backend, or host; empty: unknown */
   from: string
   to: string
   per_step: number
-  /** nil: not all are known */
+  /** nil: some are unknown */
   bytes_per_step: number | null
   /** of the calls whose ends were seen; nil: none was */
   dur_ns_per_step: number | null
@@ -2161,12 +2174,12 @@ export interface OffloadCopied {
   largest: string
 }
 
-/** Bound is what the time of a phase follows from. docs/verdict.md has the rule. */
+/** Bound is what bounds the time of a phase. docs/verdict.md has the rule. */
 export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
 
 /**
- * Cause is a part of a phase's time with what it follows from. Busy time of threads that ran at the
- * same time counts once: it is their mean.
+ * Cause is a part of a phase's time with its reason. Busy time of threads that ran in parallel counts once:
+ * as their mean.
  */
 export interface SummaryCause {
   bound: SummaryBound
@@ -2178,14 +2191,14 @@ export interface SummaryCause {
   per_step_ns: number
 }
 
-/** Evidence is a figure that a verdict or finding rests on. */
+/** Evidence is a figure that a verdict or finding is based on. */
 export interface SummaryEvidence {
   name: string
-  /** nil: not known */
+  /** nil: unknown */
   value: number | null
   /** share, GB/s, GFLOP/s, flop/B, ns, B, count */
   unit: string
-  /** what it is */
+  /** description */
   text: string
 }
 
@@ -2203,7 +2216,7 @@ export interface MemoryFaultPhase {
   wait_ns: number | null
   /**
    * Wall is the time in which at least one thread was in a major fault or in one that read from disk; Share
-   * that of the steps' time.
+   * is its share of the steps' time.
    */
   wall_ns: number | null
   share: number | null
@@ -2221,52 +2234,52 @@ export interface MemoryFaultStep {
   read_bytes: number
 }
 
-/** FileMemory tells which part of a file was in memory, whoever brought it there. */
+/** FileMemory reports which part of a file was in memory, whoever loaded it. */
 export interface MemoryFileMemory {
   pid: number
   path: string
   bytes: number
   /**
    * InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
-   * began, or when the file was first seen, and at the end. nil: not known.
+   * began, or when the file was first seen, and at the end. nil: unknown.
    */
   in_start_bytes: number | null
   in_end_bytes: number | null
-  /** Failed says why it is not known. */
+  /** Failed says why they are unknown. */
   failed?: string
   /**
-   * Mapped: a tensor that the engine computes with lies in the file as it is mapped. Otherwise what was in
-   * the file was copied, and the file's pages are not needed any more.
+   * Mapped: a tensor that the engine computes with is in the file's mapping. Otherwise the file's contents
+   * were copied, and its pages are no longer needed.
    */
   mapped: boolean
-  /** definitions of graphs were seen: Mapped is known */
+  /** graph definitions were seen: Mapped is known */
   graphs_seen: boolean
-  /** the largest first; what lies in no tensor comes last */
+  /** the largest first; what is in no tensor comes last */
   classes: MemoryClassMemory[]
 }
 
-/** Target is where a view shows a finding: the view's name and its parameters. */
+/** Target says which view shows a finding: the view's name and its parameters. */
 export interface SummaryTarget {
   /** summary, dag, time, stat */
   view: string
   params: Record<string, string>
 }
 
-/** NodeKind says what a node of a DAG is. */
+/** NodeKind is the kind of a node of a DAG. */
 export type DagNodeKind = 'op' | 'view' | 'idle' | 'weight' | 'cache' | 'input'
 
-/** Run is what was measured of an operator. But for Dur and Probe, figures are without the probes. */
+/** Run is what was measured of an operator. Except for Dur and Probe, figures exclude the probes. */
 export interface DagRun {
   calls: number
   /** sum over calls */
   dur_ns: number
-  /** part of Dur that the probes took, an estimate */
+  /** estimated part of Dur that the probes took */
   probe_ns: number
   /** Dur - Probe over the phase's traced steps */
   per_step_ns: number | null
   /** of the phase's traced time */
   share: number | null
-  /** a call */
+  /** per call */
   mean_ns: number
   /** nil for fewer than 2 calls */
   std_ns: number | null
@@ -2274,10 +2287,10 @@ export interface DagRun {
   max_ns: number
   median_ns: number
   p95_ns: number
-  /** a call, on average */
+  /** per call, on average */
   bytes: number | null
   bytes_at_most: boolean
-  /** a call, on average */
+  /** per call, on average */
   flops: number | null
   gb_per_s: number | null
   gflop_per_s: number | null
@@ -2290,26 +2303,29 @@ export interface DagRun {
   wait_share: number | null
   off_cpu_share: number | null
   imbalance: number | null
-  /** Counts has one for each of DAGs.Counters; absent where there are none. */
+  /** Counts has one entry for each of List.Counters; absent where there are none. */
   counts?: SummaryCount[]
 }
 
-/** Role is what one node of each layer of a kind is. */
+/** Role is the role of one node in each layer of a kind. */
 export interface DagRole {
-  /** a weight's stem, else the node's name without its layer, else its operator */
+  /** a weight's stem, or the node's name without layer, or its operator */
   name: string
-  /** by DAGKind.Layers; -1: that layer has none */
+  /** by Kind.Layers; -1: not in that layer */
   nodes: number[]
-  /** Spread of the nodes' median times; nil for what does not run. */
+  /** Spread of the nodes' median times; nil for nodes that do not run. */
   spread: DagSpread | null
 }
 
-/** Spread is how a time differs over layers, ns. But for Mean, figures are of the layers' medians over calls. */
+/**
+ * Spread is the variation of a time over layers, ns. Except for Mean, figures are of the layers' medians over
+ * calls.
+ */
 export interface DagSpread {
-  /** over all calls: above Max where some were held up */
+  /** over all calls: above Max where some were delayed */
   mean_ns: number
   median_ns: number
-  /** that a layer's median is of, where they are fewest */
+  /** the smallest number of calls behind a layer's median */
   calls: number
   min_ns: number
   min_layer: number
@@ -2322,14 +2338,14 @@ export interface DagSpread {
 export interface SeriesLayerPart {
   layer: number
   calls: number
-  /** without what the probes took */
+  /** without the time of the probes */
   dur_ns: number
   /** longest call */
   max_ns: number
 }
 
 /**
- * SpeculationPoint is one step that verifies drafted tokens, or some that follow each other. Sums over all
+ * SpeculationPoint is one step that verifies drafted tokens, or several consecutive ones. Sums over all
  * points are the figures of [Speculation].
  */
 export interface RequestsSpeculationPoint {
@@ -2341,7 +2357,10 @@ export interface RequestsSpeculationPoint {
   /** of the last one */
   end_ns: number
   steps: number
-  /** Rounds, of which Seen had an outcome that was seen: of their SeenDrafted tokens, Accepted. */
+  /**
+   * Rounds counts rounds, Seen those whose outcome was seen: Accepted of their SeenDrafted tokens were
+   * accepted.
+   */
   rounds: number
   rounds_seen: number
   seen_drafted: number
@@ -2349,37 +2368,34 @@ export interface RequestsSpeculationPoint {
   /** Rate is Accepted / SeenDrafted, TokensPerRound (Accepted + Seen) / Seen. */
   accepted_share: number | null
   tokens_per_round: number | null
-  /**
-   * Near is the Rate of this point and its neighbours together: a 32nd of all points on each side, two at
-   * least.
-   */
+  /** Near is the Rate over this point and its neighbours: a 32nd of all points on each side, at least two. */
   accepted_share_near: number | null
   /**
-   * Verify is the time of the steps, with those that computed once more what was accepted; Draft that of
-   * the draft's steps before them. nil: no context drafts.
+   * Verify is the time of the steps, including those that computed again what was accepted; Draft is the
+   * time of the draft's steps before them. nil: no context drafts.
    */
   verify_ns: number
   draft_ns: number | null
 }
 
-/** Roof is the most that a number of threads can have, with the ceilings below it that code can stop at. */
+/** Roof is the maximum for a number of threads, with lower ceilings that code can be limited by. */
 export interface Roof {
   threads: number
-  /** from memory, in whatever way gives most; nil: not known */
+  /** from memory, by the fastest access pattern; nil: unknown */
   gb_s: number | null
   /**
-   * StreamGBps is a ceiling below it: memory read in order, one place a thread, as a loop over a matrix's
-   * rows does. nil: not known.
+   * StreamGBps is a lower ceiling: memory read in order, one stream per thread, as in a loop over a
+   * matrix's rows. nil: unknown.
    */
   stream_gb_s: number | null
-  /** of vector instructions; nil: not known */
+  /** of vector instructions; nil: unknown */
   gflop_s: number | null
   /**
-   * MatrixGFlops is what instructions for small matrices (AMX, i8mm) reach: code that has none stops at
-   * GFlops. nil: not known, or none.
+   * MatrixGFlops is what matrix instructions (AMX, i8mm) reach; code without them is limited by GFlops.
+   * nil: unknown, or none.
    */
   matrix_gflop_s: number | null
-  /** what the operations are on: "f32", "int8"; empty: not known, or of any */
+  /** what the operations are on: "f32", "int8"; empty: unknown, or any */
   units: string
 }
 
@@ -2390,7 +2406,7 @@ export interface SlowPaidBy {
   ns: number
 }
 
-/** NewTimes are the times of products of which so many experts were new, without what the probes took. */
+/** NewTimes are the times of matmuls with a given number of new experts, without the time of the probes. */
 export interface ExpertsNewTimes {
   new: number
   calls: number
@@ -2402,12 +2418,12 @@ export interface ExpertsNewTimes {
   p95_ns: number
 }
 
-/** MemoryClass is what a page of a process is for. */
+/** MemoryClass is what a page of a process is used for. */
 export type MemoryClass = 'expert' | 'weight' | 'cache' | 'compute' | 'file' | 'program' | 'stack' | 'other' | ''
 
 /** StepSplit is one graph of a step. */
 export interface OffloadStepSplit {
-  /** its number in the scheduler's run */
+  /** its index in the scheduler's run */
   split: number
   graph: number
   backend: string
@@ -2416,31 +2432,28 @@ export interface OffloadStepSplit {
   dur_ns: number
   /** when the host had waited for it; nil: not seen */
   done_ns: number | null
-  /** of that time, the host's thread waited at the end */
+  /** the part of that time in which the host's thread waited at the end */
   waited_ns: number | null
-  /** when the device could begin, by its queue, as Busy: the time it had work of it; nil: not seen */
+  /** when the device could begin, as its queue shows; Busy: the time it had work of it; nil: not seen */
   begin_ns: number | null
   busy_ns: number | null
-  /** graphs under way before it that were not waited for by themselves */
+  /** earlier graphs in progress that were not waited for on their own */
   before: number
-  /** from the end of the backend's split before it in this step; nil: it is the first */
+  /** since the end of the backend's previous split in this step; nil: it is the first */
   idle_ns: number | null
-  /** that compute */
+  /** nodes that compute */
   nodes: number
   layers: OffloadLayerSet | null
-  /** bytes of the weights that its products read */
+  /** bytes of the weights that its matmuls read */
   weights: number
   flops: number
   /** without probes; nil: its operators were not seen */
   operators_ns: number | null
-  /** index in Lists; -1: not known */
+  /** index in Lists; -1: unknown */
   list: number
 }
 
-/**
- * StepCopy is a copy of a step. At is the place of the split that comes next in Splits; their number: none
- * does.
- */
+/** StepCopy is a copy of a step. At is the index in Splits of the next split, or their number if none follows. */
 export interface OffloadStepCopy {
   at: number
   kind: string
@@ -2469,104 +2482,104 @@ export interface OffloadSplitNode {
   bytes: number | null
   /** in this step, without probes; nil: not seen */
   dur_ns: number | null
-  /** the node that it ran as one with, -1 if none */
+  /** the node that it was fused with, -1 if none */
   into: number
 }
 
-/** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, asked of the row alone. */
+/** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, applied to the row alone. */
 export interface SummaryRowVerdict {
   bound: SummaryBound
   /**
-   * Among are the parts of a mixed bound, largest first, or the bounds between which an unknown one could
-   * not be told.
+   * Among lists the parts of a mixed bound, largest first, or for an unknown bound the candidates that
+   * could not be distinguished.
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
   sure: string
   /**
-   * OfPeakGBps and OfPeakFlops are the parts of the operators' work (their threads' mean busy time) in
-   * which, at the machine's roof, their bytes could be read and their flops be computed. Above 1, bytes
-   * came from a cache. nil: the roof is not known, or the bytes or flops are not.
+   * OfPeakGBps and OfPeakFlops are the fractions of the operators' work (their threads' mean busy time) in
+   * which, at the machine's roof, their bytes could be read and their flops computed. Above 1, bytes came
+   * from a cache. nil: the roof is unknown, or the bytes or flops are.
    */
   of_peak_gbps: number | null
   of_peak_flops: number | null
-  /** what it rests on, in sentences */
+  /** its evidence, in sentences */
   why: string
 }
 
-/** Layer is one layer's. */
+/** Layer is what tokens chose in one layer. */
 export interface ExpertsLayer {
-  /** nil: none is told */
+  /** nil: unknown */
   layer: number | null
   experts: number
-  /** a token */
+  /** per token */
   used: number
   batches: number
   tokens: number
   /** Load is how many tokens chose each expert. */
   load: number[]
-  /** Imbalance is the largest load / the mean - 1; Unused counts experts that nobody chose. */
+  /** Imbalance is the largest load / the mean - 1; Unused counts experts that no token chose. */
   imbalance: number
   unused: number
-  /** Distinct is how many different experts a batch chose, on average. */
+  /** Distinct is the mean number of distinct experts per batch. */
   distinct_per_batch: number
   again_share: number | null
 }
 
-/** Cache is the rate of hits of a cache of so many experts a layer. */
+/** Cache is the hit rate of a cache with a given number of experts per layer. */
 export interface ExpertsCache {
   experts: number
   hits: number
 }
 
-/** Product is one weight's products with chosen experts. */
+/** Product is the matmuls of one weight with chosen experts. */
 export interface ExpertsProduct {
   /** ffn_down_exps */
   weight: string
   type: string
-  /** by how many were new */
+  /** by number of new experts */
   new: ExpertsNewCalls[]
   /**
-   * PerNew is what a further new expert adds to a product's time, ns: the slope of the line of least
-   * squares through the medians, weighted by calls: some products last long for another reason. nil where
-   * the number did not vary.
+   * PerNew is the cost of one more new expert in a matmul, ns: the slope of the least-squares line through
+   * the medians, weighted by calls. Medians are used because some matmuls are slow for other reasons. nil
+   * where the number of new experts did not vary.
    */
   per_new_ns: number | null
 }
 
-/** BackendProducts sums up a backend's matrix products. */
+/** BackendProducts sums up a backend's matmuls. */
 export interface OffloadBackendProducts {
   backend: string
   products_per_step: number
-  /** nil: not all are known, as of Bytes */
+  /** nil: some are unknown, as for Bytes */
   flops_per_step: number | null
   bytes_per_step: number | null
-  /** What follows is of those whose time is known: by themselves, or as the graph that they are in. */
+  /** The figures below are of those whose time is known: on their own, or as the graph that they are in. */
   timed_ns_per_step: number | null
   timed_by: string
-  /** of the products */
+  /** of the matmuls */
   timed_share: number | null
-  /** Others is how many further operators a step are in that time: rates are at least those. */
+  /** Others is how many further operators per step are in that time: rates are lower bounds. */
   other_operators_per_step: number
   gflop_per_s: number | null
   gb_per_s: number | null
 }
 
-/** BackendOp is one operator, over all layers, with what is known of its time on each backend that it ran on. */
+/** BackendOp is one operator, over all layers, with its known times on each backend that it ran on. */
 export interface OffloadBackendOp {
   /** as a row's by weight: "ffn_up", "ROPE" */
   key: string
   /** the key is a weight's */
   weight: boolean
   op: string
-  /** of the weight; of the result where there is none */
+  /** of the weight, or of the result where there is none */
   type: string
   /** of the result */
   ne: number[]
-  /** of a product: what each element of the result sums; nil: it is none */
+  /** of a matmul: the length of each sum; nil: not a matmul */
   k: number | null
   flops: number | null
-  /** a call, as Flops: means; nil: not known */
+  /** per call, as Flops: means; nil: unknown */
   bytes: number | null
   bytes_at_most: boolean
   /** by name, the CPU first */
@@ -2574,27 +2587,27 @@ export interface OffloadBackendOp {
 }
 
 /**
- * BackendGraph are graphs of the same operators on a backend whose operators are not seen: the time of all of
- * them together, and what the same operators take elsewhere.
+ * BackendGraph is the graphs with the same operators on a backend whose operators are not seen: their joint
+ * time, and what the same operators take elsewhere.
  */
 export interface OffloadBackendGraph {
   backend: string
-  /** in order of their first */
+  /** in order of first appearance */
   operators: OffloadGraphOp[]
-  /** operators in all */
+  /** total number of operators */
   nodes: number
   layers: OffloadLayerSet | null
   calls_per_step: number
   timed_calls: number
-  /** nil: not known */
+  /** nil: unknown */
   mean_ns: number | null
   timed_by: string
-  /** a call */
+  /** per call */
   flops: number | null
   others: OffloadOtherTime[]
 }
 
-/** LayerSet is the span of layers' numbers. */
+/** LayerSet is the range of layer numbers. */
 export interface OffloadLayerSet {
   first: number
   last: number
@@ -2607,7 +2620,7 @@ export interface OffloadOpCount {
   per_step: number
 }
 
-/** ClassMemory sums up what of a file's tensors was in memory. */
+/** ClassMemory sums up how much of a file's tensors was in memory. */
 export interface MemoryClassMemory {
   /** MemFile: in no tensor that was seen */
   class: MemoryClass
@@ -2617,10 +2630,10 @@ export interface MemoryClassMemory {
   in_end_bytes: number | null
 }
 
-/** Outlier is a layer that takes longer than the others do. */
+/** Outlier is a layer that takes longer than the others. */
 export interface DagOutlier {
   layer: number
-  /** that its median is of */
+  /** number behind its median */
   calls: number
   /** its median / the layers' median - 1 */
   over: number
@@ -2628,13 +2641,13 @@ export interface DagOutlier {
   z: number | null
 }
 
-/** NewCalls are products of which so many experts were new. */
+/** NewCalls are matmuls with a given number of new experts. */
 export interface ExpertsNewCalls {
   new: number
   calls: number
-  /** without what the probes took; so is the median */
+  /** without the time of the probes; so is the median */
   mean_ns: number
-  /** as exact as Stat.MaxError says */
+  /** within the error Stat.MaxError */
   median_ns: number
 }
 
@@ -2644,16 +2657,16 @@ export interface OffloadOpTime {
   calls_per_step: number
   layers: OffloadLayerSet | null
   timed_calls: number
-  /** a call, without probes; nil: not known */
+  /** per call, without probes; nil: unknown */
   mean_ns: number | null
-  /** of Mean; empty: not known */
+  /** source of Mean; empty: unknown */
   timed_by: string
   gflop_per_s: number | null
   gb_per_s: number | null
 }
 
 /**
- * GraphOp is an operator of a graph: its place in the phase's list of operators, and how often the graph has
+ * GraphOp is an operator of a graph: its index in the phase's list of operators, and how often the graph has
  * it.
  */
 export interface OffloadGraphOp {
@@ -2665,11 +2678,11 @@ export interface OffloadGraphOp {
 export interface OffloadOtherTime {
   backend: string
   ns: number
-  /** of which it is the sum: those whose time there is known */
+  /** number of operators in the sum: those whose time there is known */
   operators: number
   /**
-   * Ratio is the graph's time to Dur. It is exact where all operators are known and the graph is timed by
-   * its call; else at most that. nil: not known.
+   * Ratio is the graph's time divided by Dur. It is exact where all operators are known and the graph is
+   * timed by its call; otherwise it is an upper bound. nil: unknown.
    */
   ratio: number | null
   /** their part of the graph's flops */
