@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/profinfer/profinfer/trace/internal/scan"
 )
 
 // smallTrace has one block of most types.
@@ -206,7 +207,7 @@ func TestResyncAcrossBuffers(t *testing.T) {
 	full := smallTrace(t)
 	whole := collect(t, openBytes(t, full)).Blocks
 	_, offs := blocksOf(t, full)
-	for n := sourceChunk - offs[3] - 8; n < sourceChunk-offs[3]+8; n++ {
+	for n := scan.Chunk - offs[3] - 8; n < scan.Chunk-offs[3]+8; n++ {
 		for _, extra := range []int{0, fileHeaderSize, offs[3]} {
 			b := append(bytes.Clone(full[:offs[3]]), make([]byte, n+extra)...)
 			r := openBytes(t, append(b, full[offs[3]:]...))
@@ -327,7 +328,7 @@ func TestHostileBlocks(t *testing.T) {
 	huge := bytes.Clone(head)
 	huge = append(huge, one[:]...)
 	r = openBytes(t, huge)
-	if _, err := r.Next(); err != io.EOF || cap(r.in.buf) > 1<<20 || r.Torn() == "" {
-		t.Errorf("%v, buffer of %d, torn %q", err, cap(r.in.buf), r.Torn())
+	if _, err := r.Next(); err != io.EOF || r.in.Buffered() > 1<<20 || r.Torn() == "" {
+		t.Errorf("%v, buffer of %d, torn %q", err, r.in.Buffered(), r.Torn())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/profinfer/profinfer/internal/safeopen"
+	"github.com/profinfer/profinfer/trace/internal/scan"
 )
 
 // Block is one block of a trace. Of the fields after Count, those of its type are set.
@@ -52,7 +53,7 @@ type Reader struct {
 	// Repeats also returns definitions that the file repeats. Without it a definition is returned once.
 	Repeats bool
 
-	in     *source
+	in     *scan.Input
 	f      *os.File
 	name   string
 	header FileHeader
@@ -123,10 +124,10 @@ func NewReader(in io.Reader) (*Reader, error) {
 }
 
 func newReader(in io.Reader, name string) (*Reader, error) {
-	r := &Reader{in: newSource(in), name: name, want: ^uint64(0), seen: map[sameKey]struct{}{}}
-	b := r.in.peek(fileHeaderSize)
-	if r.in.err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, r.in.err)
+	r := &Reader{in: scan.New(in), name: name, want: ^uint64(0), seen: map[sameKey]struct{}{}}
+	b := r.in.Peek(fileHeaderSize)
+	if r.in.Err() != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, r.in.Err())
 	}
 	if err := r.begin(b); err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (r *Reader) begin(b []byte) error {
 			r.name, ErrNewer, h.Incompat&^knownIncompat)
 	}
 	r.header = h
-	r.in.skip(fileHeaderSize)
+	r.in.Skip(fileHeaderSize)
 	r.seqKnown, r.nextSeq = true, 0
 	return nil
 }
@@ -254,11 +255,11 @@ func (r *Reader) next() (Block, error) {
 // nextHeader goes to the next block with a complete header.
 func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
 	damaged := false // what was skipped
-	from := r.in.off
+	from := r.in.Offset()
 	for {
-		b := r.in.peek(blockHeaderSize)
-		if r.in.err != nil {
-			return h, 0, fmt.Errorf("reading %s at byte %d: %w", r.name, r.in.off, r.in.err)
+		b := r.in.Peek(blockHeaderSize)
+		if r.in.Err() != nil {
+			return h, 0, fmt.Errorf("reading %s at byte %d: %w", r.name, r.in.Offset(), r.in.Err())
 		}
 		if h.parse(b) && h.Stored <= maxRaw && h.Raw <= maxRaw {
 			break
@@ -270,12 +271,12 @@ func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
 			return h, 0, io.EOF
 		}
 		damaged = true
-		if r.in.skip(1); !r.in.find(blockMagic) && r.in.err == nil {
+		if r.in.Skip(1); !r.in.Find(blockMagic) && r.in.Err() == nil {
 			r.tear(from)
 			return h, 0, io.EOF
 		}
 	}
-	off = r.in.off
+	off = r.in.Offset()
 	switch {
 	case damaged:
 		r.problem("bytes %d to %d are damaged and were left out", from, off-1)
@@ -292,7 +293,7 @@ func (r *Reader) tear(from int64) {
 		return
 	}
 	r.torn = fmt.Sprintf("the trace was cut in the middle of a block: its last %d bytes were dropped",
-		r.in.off-from)
+		r.in.Offset()-from)
 	r.problem("%s", r.torn)
 }
 
@@ -313,16 +314,16 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 		}
 	}
 	if !r.wants(h.Type) {
-		if n := r.in.skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) &&
-			r.in.err == nil {
+		if n := r.in.Skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) &&
+			r.in.Err() == nil {
 			r.tear(off)
 		}
 		return Block{}, false
 	}
-	b := r.in.peek(blockHeaderSize + int(h.Stored))
+	b := r.in.Peek(blockHeaderSize + int(h.Stored))
 	if len(b) < blockHeaderSize+int(h.Stored) {
 		// The end, or else a block that was not completely written with others after it.
-		r.in.skip(blockHeaderSize)
+		r.in.Skip(blockHeaderSize)
 		r.damaged(off, int64(len(b)))
 		return Block{}, false
 	}
@@ -330,9 +331,9 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	if checksum(stored) != h.Sum {
 		if r.wasted < 256<<20 {
 			r.wasted += int64(h.Stored)
-			r.in.skip(blockHeaderSize) // complete blocks may be inside what was taken for its payload
+			r.in.Skip(blockHeaderSize) // complete blocks may be inside what was taken for its payload
 		} else {
-			r.in.skip(int64(len(b)))
+			r.in.Skip(int64(len(b)))
 		}
 		r.problem("the %v block at byte %d is damaged and was left out", h.Type, off)
 		r.resync()
@@ -342,13 +343,13 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 	_, seen := r.seen[key]
 	if !known || seen && h.Flags&flagRepeat != 0 && !r.Repeats {
 		r.segment = r.segment || h.Flags&flagSegment != 0 // the next one begins it
-		r.in.skip(int64(len(b)))
+		r.in.Skip(int64(len(b)))
 		return Block{}, false
 	}
 	blk := Block{Type: h.Type, Segment: r.segment || h.Flags&flagSegment != 0, Offset: off, First: h.First,
 		Last: h.Last, Count: int(h.Count)}
 	err := r.decode(h, stored, &blk)
-	r.in.skip(int64(len(b)))
+	r.in.Skip(int64(len(b)))
 	if err != nil {
 		r.problem("the %v block at byte %d cannot be read (%v) and was left out", h.Type, off, err)
 		return Block{}, false
@@ -363,14 +364,14 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 
 // damaged handles a block at off of which only n bytes exist.
 func (r *Reader) damaged(off, n int64) {
-	if r.in.err != nil {
+	if r.in.Err() != nil {
 		return // the next call reports it
 	}
 	if r.resync() {
 		r.problem("the block at byte %d was not written to its end and was left out", off)
 		return
 	}
-	if r.in.err == nil {
+	if r.in.Err() == nil {
 		r.tear(off)
 	}
 }
@@ -379,11 +380,11 @@ func (r *Reader) damaged(off, n int64) {
 func (r *Reader) resync() bool {
 	r.seqKnown = false
 	var h blockHeader
-	for r.in.find(blockMagic) {
-		if b := r.in.peek(blockHeaderSize); h.parse(b) {
+	for r.in.Find(blockMagic) {
+		if b := r.in.Peek(blockHeaderSize); h.parse(b) {
 			return true
 		}
-		r.in.skip(1)
+		r.in.Skip(1)
 	}
 	return false
 }

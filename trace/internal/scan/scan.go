@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package trace
+// Package scan reads an input of which blocks are looked at before they are consumed.
+package scan
 
 import (
 	"bytes"
 	"io"
 )
 
-// source is a buffered input that can be peeked into and, if the input allows it, seeks. Its buffer grows
-// only as far as there is data.
-type source struct {
+// Input is a buffered input that can be peeked into and, if it allows it, seeks. Its buffer grows only as far
+// as there is data.
+type Input struct {
 	r    io.Reader
 	s    io.Seeker // nil: the input cannot seek
 	size int64     // of the input; -1: unknown
 	buf  []byte
 	pos  int   // buf[pos:] was not consumed yet
-	off  int64 // offset of buf[pos] in the input
+	off  int64 // offset of buf[pos] in the input, bytes
 	eof  bool
 	err  error // of the input
 }
 
-func newSource(r io.Reader) *source {
-	s := &source{r: r, size: -1}
+// New returns an input that reads from r, at its present place.
+func New(r io.Reader) *Input {
+	s := &Input{r: r, size: -1}
 	if sk, ok := r.(io.Seeker); ok {
 		cur, err := sk.Seek(0, io.SeekCurrent)
 		if err != nil {
@@ -39,17 +41,18 @@ func newSource(r io.Reader) *source {
 	return s
 }
 
-const sourceChunk = 256 << 10
+// Chunk is how much is read at once, bytes.
+const Chunk = 256 << 10
 
-// peek returns the next n bytes without consuming them, fewer at the end of the input.
-func (s *source) peek(n int) []byte {
+// Peek returns the next n bytes without consuming them, fewer at the end of the input.
+func (s *Input) Peek(n int) []byte {
 	for len(s.buf)-s.pos < n && !s.eof && s.err == nil {
 		if s.pos > 0 {
 			s.buf = s.buf[:copy(s.buf, s.buf[s.pos:])]
 			s.pos = 0
 		}
 		if len(s.buf) == cap(s.buf) {
-			want := max(sourceChunk, 2*cap(s.buf))
+			want := max(Chunk, 2*cap(s.buf))
 			if s.size >= 0 && cap(s.buf) == 0 {
 				want = int(min(int64(want), s.size+1)) // one byte more, to notice the end
 			}
@@ -70,8 +73,8 @@ func (s *source) peek(n int) []byte {
 	return s.buf[s.pos:min(len(s.buf), s.pos+n)]
 }
 
-// skip consumes n bytes and returns how many there were.
-func (s *source) skip(n int64) int64 {
+// Skip consumes n bytes and returns how many there were.
+func (s *Input) Skip(n int64) int64 {
 	have := int64(len(s.buf) - s.pos)
 	if n <= have {
 		s.pos += int(n)
@@ -88,7 +91,7 @@ func (s *source) skip(n int64) int64 {
 	}
 	var done int64
 	for done < n {
-		b := s.peek(int(min(n-done, sourceChunk)))
+		b := s.Peek(int(min(n-done, Chunk)))
 		if len(b) == 0 {
 			break
 		}
@@ -100,7 +103,7 @@ func (s *source) skip(n int64) int64 {
 }
 
 // seek goes to an offset of the input, which must be seekable.
-func (s *source) seek(off int64) error {
+func (s *Input) seek(off int64) error {
 	if _, err := s.s.Seek(off, io.SeekStart); err != nil {
 		return err
 	}
@@ -108,19 +111,28 @@ func (s *source) seek(off int64) error {
 	return nil
 }
 
-// find goes to the next occurrence of magic, and reports whether there is one; if not, the input is at its
+// Find goes to the next occurrence of magic, and reports whether there is one; if not, the input is at its
 // end.
-func (s *source) find(magic string) bool {
+func (s *Input) Find(magic string) bool {
 	for {
-		b := s.peek(sourceChunk)
+		b := s.Peek(Chunk)
 		if i := bytes.Index(b, []byte(magic)); i >= 0 {
-			s.skip(int64(i))
+			s.Skip(int64(i))
 			return true
 		}
-		if len(b) < sourceChunk { // the end, or an error
-			s.skip(int64(len(b)))
+		if len(b) < Chunk { // the end, or an error
+			s.Skip(int64(len(b)))
 			return false
 		}
-		s.skip(int64(len(b) - len(magic) + 1))
+		s.Skip(int64(len(b) - len(magic) + 1))
 	}
 }
+
+// Offset is the offset in the input of what is next, bytes.
+func (s *Input) Offset() int64 { return s.off }
+
+// Err is the error of the input, nil at its end.
+func (s *Input) Err() error { return s.err }
+
+// Buffered is the size of the buffer, bytes.
+func (s *Input) Buffered() int { return cap(s.buf) }
