@@ -174,6 +174,9 @@ func (r *recorder) letGo() error {
 			return false
 		}
 		errs = append(errs, r.unseen(p))
+		if r.procs[p.pid] == nil { // else the ID belongs to another process by now
+			r.shapes.forget(int32(p.pid))
+		}
 		p.att.Release()
 		r.admit()
 		return true

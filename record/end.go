@@ -42,7 +42,6 @@ func (r *recorder) nothing(status int) error {
 
 // forget keeps the results about a process that is no longer watched.
 func (r *recorder) forget(p *process) {
-	r.shapes.forget(int32(p.pid))
 	if len(r.looked) < maxLooked {
 		comm := p.info.Comm
 		if comm == "" {
