@@ -6,6 +6,7 @@ package profile
 
 import (
 	"fmt"
+
 	"github.com/profinfer/profinfer/trace"
 )
 

@@ -4,10 +4,11 @@ package profile
 
 import (
 	"encoding/binary"
-	"github.com/profinfer/profinfer/profile/internal/limits"
-	"github.com/profinfer/profinfer/trace"
 	"hash/fnv"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // Remote is a graph that one process handed to another one on this machine (ggml's RPC backend), with the

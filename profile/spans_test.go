@@ -3,12 +3,13 @@
 package profile_test
 
 import (
+	"testing"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
-	"testing"
 )
 
 // Figures of operators are of the steps that have them; steps and their speed are of all.

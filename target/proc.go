@@ -18,8 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/profinfer/profinfer/internal/safeopen"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/internal/safeopen"
 )
 
 // Process IDs are always those of profinfer's own PID namespace, as in /proc.

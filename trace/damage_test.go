@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/profinfer/profinfer/trace/internal/scan"
 )
 

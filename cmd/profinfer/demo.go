@@ -13,12 +13,13 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/internal/format"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func demoCommand() *cobra.Command {

@@ -5,11 +5,12 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/profinfer/profinfer/doctor"
 	"github.com/profinfer/profinfer/record"
 	doctorview "github.com/profinfer/profinfer/views/doctor"
 	"github.com/profinfer/profinfer/views/terminal"
-	"github.com/spf13/cobra"
 )
 
 func doctorCommand() *cobra.Command {

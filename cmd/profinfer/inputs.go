@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/spf13/cobra"
+
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 const defaultTrace = "run.pinf"

@@ -10,11 +10,12 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/spf13/cobra"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
-	"github.com/spf13/cobra"
 )
 
 // Exit statuses that scripts rely on.

@@ -11,12 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/profinfer/profinfer/overhead"
 	"github.com/profinfer/profinfer/overhead/drive"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/views/terminal"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func overheadCommand() *cobra.Command {

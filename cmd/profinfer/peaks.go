@@ -9,10 +9,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/profinfer/profinfer/peaks"
-	"github.com/profinfer/profinfer/views/terminal"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 func peaksCommand() *cobra.Command {

@@ -9,11 +9,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/target"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // pids is the value of -p: processes in the given order, without duplicates.

@@ -13,13 +13,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/target"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // verbs are the program's commands, in the order of its help.
@@ -128,12 +129,12 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 	f.StringVar(&switchSize, "switch-output", "",
 		"begin a new file at this size (500M, 2G); older ones become FILE.1, FILE.2 ...")
 	f.IntVar(&opt.SwitchFiles, "switch-max-files", 0,
-		"with --switch-output: keep so many files, the latest (0: all)")
+		"with --switch-output: keep only the latest N files (0: all)")
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
 	f.StringVar(&budget, "overhead-budget", "",
 		"record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0,
-		"record no operators while decode is slower than so many tokens a second of one sequence")
+		"record no operators while decode of one sequence is slower than this, in tokens per second")
 	f.StringVarP(&opt.Events, "event", "e", "",
 		"count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
 	f.StringVar(&question, "counters", "",

@@ -16,10 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/report"
-	"github.com/spf13/cobra"
 )
 
 func reportCommand() *cobra.Command {

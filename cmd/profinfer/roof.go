@@ -3,12 +3,13 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/profinfer/profinfer/peaks"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/trace"
-	"github.com/spf13/cobra"
 )
 
 // roofFlags select what recordings are compared with.

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/profinfer/profinfer/internal/clean"
 	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 // All messages of profinfer go through say, and all results that are not drawn for a terminal through

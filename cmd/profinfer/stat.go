@@ -5,12 +5,13 @@ package main
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/trace"
 	"github.com/profinfer/profinfer/views/terminal"
-	"github.com/spf13/cobra"
 )
 
 func statCommand() *cobra.Command {

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
 	"slices"
 	"strings"
 	"testing"

@@ -15,10 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/hungfs"
 	"github.com/profinfer/profinfer/target"
-	"golang.org/x/sys/unix"
 )
 
 // serving is an engine that computes until it is told to map a file.

@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/summary"
-	"golang.org/x/sys/unix"
 )
 
 // memoryLimit makes a control group with so many bytes of memory. It returns the file that takes processes,

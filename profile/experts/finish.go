@@ -4,8 +4,9 @@ package experts
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/internal/num"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/num"
 )
 
 // Finish computes the figures; nil where nothing was chosen.

@@ -4,13 +4,14 @@ package experts
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"maps"
-	"slices"
 )
 
 // Finish builds the map; the builder must not be used afterwards.

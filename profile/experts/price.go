@@ -3,9 +3,10 @@
 package experts
 
 import (
+	"math"
+
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"math"
 )
 
 // Price is the cost of one more new expert in a matmul, ns: the slope of the least-squares line through the

@@ -5,8 +5,9 @@ package experts
 import (
 	"cmp"
 	"encoding/binary"
-	"github.com/profinfer/profinfer/profile"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile"
 )
 
 // What each token chose, layer by layer, in bounded memory.

@@ -3,11 +3,12 @@
 package facts_test
 
 import (
+	"testing"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/profile/summary"
-	"testing"
 )
 
 // A step whose graph is split over the CPU and other backends, of whose graphs no operator is seen.

@@ -4,8 +4,9 @@ package facts
 
 import (
 	"fmt"
-	"github.com/profinfer/profinfer/profile"
 	"strconv"
+
+	"github.com/profinfer/profinfer/profile"
 )
 
 // By selects what operators are grouped by.

@@ -3,10 +3,11 @@
 package facts_test
 
 import (
+	"testing"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
-	"testing"
 )
 
 // stepper feeds steps of one operator.

@@ -4,9 +4,10 @@ package memory
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
-	"slices"
 )
 
 // Finish returns the series; nil where faults were not recorded. h is what the replay returned.

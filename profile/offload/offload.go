@@ -6,14 +6,15 @@ package offload
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
-	"maps"
-	"slices"
 )
 
 // Offload describes how the steps of one phase were split between backends, where one other than the CPU

@@ -4,10 +4,11 @@ package offload
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/trace"
 	"maps"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // byBackend orders backends by name, the CPU first.

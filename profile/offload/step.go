@@ -5,10 +5,11 @@ package offload
 import (
 	"cmp"
 	"fmt"
-	"github.com/profinfer/profinfer/profile"
-	"github.com/profinfer/profinfer/profile/facts"
 	"slices"
 	"strings"
+
+	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/facts"
 )
 
 // typical returns the phase's typical step, with its splits.

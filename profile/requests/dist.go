@@ -3,8 +3,9 @@
 package requests
 
 import (
-	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"math"
+
+	"github.com/profinfer/profinfer/profile/internal/sketch"
 )
 
 // Dist is a distribution of durations. Counts[i] values are in (Lo*Ratio^i, Lo*Ratio^(i+1)]; Zeros counts

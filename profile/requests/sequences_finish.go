@@ -4,12 +4,13 @@ package requests
 
 import (
 	"cmp"
+	"math"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
-	"math"
-	"slices"
 )
 
 // Finish computes the sequences. h is what Replay returned; the builder must not be used afterwards.

@@ -3,9 +3,10 @@
 package requests
 
 import (
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
-	"slices"
 )
 
 // maxSpeculationPoints bounds the points of a [SpeculationSeries]: beyond it, neighbours are merged.

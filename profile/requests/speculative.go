@@ -4,10 +4,11 @@ package requests
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
-	"slices"
 )
 
 // Speculation is what speculative decoding did in one context, the target: a draft guesses the next tokens of

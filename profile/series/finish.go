@@ -4,14 +4,15 @@ package series
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"github.com/profinfer/profinfer/profile/ops"
-	"maps"
-	"slices"
-	"strconv"
 )
 
 // Finish computes the series. h is what Replay returned; the builder must not be used afterwards.

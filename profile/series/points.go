@@ -4,8 +4,9 @@ package series
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/internal/limits"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/limits"
 )
 
 // pointList keeps steps, thinned: once there are too many, neighbours are merged into one point.

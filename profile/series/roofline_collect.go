@@ -4,6 +4,9 @@ package series
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
@@ -11,8 +14,6 @@ import (
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/profile/verdict"
-	"maps"
-	"slices"
 )
 
 // A Builder collects the roofline, because it has the operators of each step at hand when the step

@@ -3,8 +3,9 @@
 package slow
 
 import (
-	"github.com/profinfer/profinfer/profile/internal/num"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/num"
 )
 
 // clockNear is how far from a step a sample of the CPUs' frequencies may be, ns: the recorder samples about

@@ -4,11 +4,12 @@ package slow
 
 import (
 	"cmp"
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/sched"
-	"slices"
-	"strconv"
 )
 
 const (

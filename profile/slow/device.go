@@ -4,10 +4,11 @@ package slow
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/sched"
-	"slices"
 )
 
 // What a step's thread does for backends other than the CPU: it hands graphs over, copies, and waits.

@@ -3,8 +3,9 @@
 package slow
 
 import (
-	"github.com/profinfer/profinfer/profile"
 	"testing"
+
+	"github.com/profinfer/profinfer/profile"
 )
 
 // deviceStep is a step that copies for 200 µs, hands a graph to a device in 1 ms, and waits for it 500 µs,

@@ -3,10 +3,11 @@
 package slow
 
 import (
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"
-	"slices"
 )
 
 // expertUse is what a step's matmuls with one token's experts of one weight took.

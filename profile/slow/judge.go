@@ -4,10 +4,11 @@ package slow
 
 import (
 	"cmp"
-	"github.com/profinfer/profinfer/profile/internal/num"
-	"github.com/profinfer/profinfer/profile/sched"
 	"math"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/internal/num"
+	"github.com/profinfer/profinfer/profile/sched"
 )
 
 const (

@@ -4,12 +4,13 @@ package slow
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/trace"
-	"slices"
 )
 
 // splitter splits one step's time into parts.

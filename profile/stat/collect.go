@@ -5,6 +5,7 @@ package stat
 
 import (
 	"cmp"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"
 	"github.com/profinfer/profinfer/profile/facts"

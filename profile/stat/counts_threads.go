@@ -4,11 +4,12 @@ package stat
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
 )
 
 // maxThreadCounts bounds the distinct numbers of threads, over all phases and models.

@@ -3,13 +3,14 @@
 package stat
 
 import (
+	"slices"
+	"strconv"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
-	"slices"
-	"strconv"
 )
 
 // maxStepRows bounds the rows by step; the longest steps are kept.

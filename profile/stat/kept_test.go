@@ -3,8 +3,9 @@
 package stat
 
 import (
-	"github.com/profinfer/profinfer/profile"
 	"testing"
+
+	"github.com/profinfer/profinfer/profile"
 )
 
 // Graphs of a step are kept until the step ends, and no longer.

@@ -4,11 +4,12 @@ package stat
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
 )
 
 // remoteKey identifies what is summed up together.

@@ -3,14 +3,15 @@
 package stat
 
 import (
+	"slices"
+	"time"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
-	"time"
 )
 
 // stepSum sums up steps, with one duration each.

@@ -3,8 +3,9 @@
 package timeline
 
 import (
-	"github.com/profinfer/profinfer/profile"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile"
 )
 
 // Copies between memories and device spans, as columns beside those of graphs: there are only a few per step,

@@ -4,12 +4,13 @@ package timeline
 
 import (
 	"cmp"
+	"math"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/ops"
-	"math"
-	"slices"
 )
 
 // A chunk of operators is two blocks of columns: operators, then their spans on threads, grouped by operator

@@ -5,9 +5,10 @@ package timeline
 import (
 	"cmp"
 	"encoding/binary"
-	"github.com/profinfer/profinfer/profile/ops"
 	"math/bits"
 	"slices"
+
+	"github.com/profinfer/profinfer/profile/ops"
 )
 
 // The overview shows for each track how its time was used, in bins of equal width that are wide enough for it

@@ -4,14 +4,15 @@ package verdict
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/sched"
-	"maps"
-	"slices"
 )
 
 // maxCells bounds the groups of operators kept separately for a phase's verdict; further ones are summed up

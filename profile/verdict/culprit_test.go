@@ -3,8 +3,9 @@
 package verdict
 
 import (
-	"github.com/profinfer/profinfer/profile/sched"
 	"testing"
+
+	"github.com/profinfer/profinfer/profile/sched"
 )
 
 func TestRanThere(t *testing.T) {

@@ -3,14 +3,15 @@
 package verdict
 
 import (
+	"math"
+	"slices"
+	"testing"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/summary"
-	"math"
-	"slices"
-	"testing"
 )
 
 // Each line of the rule's table by the roof (docs/verdict.md).

@@ -4,6 +4,8 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
@@ -11,7 +13,6 @@ import (
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
-	"slices"
 )
 
 // workClass is a kind of operators, for which the rule decides whether reading or computing takes their time.

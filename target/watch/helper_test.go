@@ -17,8 +17,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/profinfer/profinfer/target"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/target"
 )
 
 // The test executable is also the program that tests look at: with PROFINFER_TEST_HELPER

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/profinfer/profinfer/target"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/target"
 )
 
 // EventKind is what happened to a process.

@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/profinfer/profinfer/target"
 	"golang.org/x/sys/unix"
+
+	"github.com/profinfer/profinfer/target"
 )
 
 // watchers are the two kinds that there are, of which one needs a privilege.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/experts"

@@ -6,8 +6,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/profinfer/profinfer/internal/clean"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 const (

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	model "github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	model "github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"

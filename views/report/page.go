@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/profinfer/profinfer/internal/clean"
 )
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/gzip"
+
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/roof"

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/trace"
 )

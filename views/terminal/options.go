@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/profinfer/profinfer/internal/clean"
 	"golang.org/x/term"
+
+	"github.com/profinfer/profinfer/internal/clean"
 )
 
 // Options describe what the terminal can display. The zero value is plain ASCII of unlimited width.

@@ -36,12 +36,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/overhead/drive"
 	"github.com/profinfer/profinfer/pmu"
 	"github.com/profinfer/profinfer/views/terminal"
-	"golang.org/x/term"
 )
 
 var (
