@@ -58,8 +58,7 @@ type page struct {
 	URL      string    `json:"url"`
 	Looks    [][3]int  `json:"looks,omitempty"` // width, height, dark
 	Thorough bool      `json:"thorough,omitempty"`
-	Timeout  int       `json:"timeout,omitempty"` // ms until a view has to be ready
-	Shows    []string  `json:"shows,omitempty"`   // texts that have to be found in some view
+	Shows    []string  `json:"shows,omitempty"` // texts that have to be found in some view
 	Brief    bool      `json:"brief,omitempty"`
 	Tables   []tableOf `json:"tables,omitempty"`
 }
