@@ -55,7 +55,7 @@ e2e: engines ## run only the tests with real engines, again, and fail where one 
 
 .PHONY: soak
 soak: engines ## hours of harm that must not be done: 5,000 short engines, 1,000 attaches to a server, kills at random (root; SOAK=N for fewer)
-	PROFINFER_REQUIRE_BPF=1 PROFINFER_SOAK=$(or $(SOAK),5000) $(GO) test -count=1 -timeout 5h -v -run 'TestSoak|TestManyEngines' ./internal/e2e
+	PROFINFER_REQUIRE_BPF=1 PROFINFER_LONG=1 PROFINFER_SOAK=$(or $(SOAK),5000) $(GO) test -count=1 -timeout 5h -v -run 'TestSoak|TestManyEngines' ./internal/e2e
 
 .PHONY: fuzz
 fuzz: ## fuzz everything that reads files or processes, each target for a minute (FUZZTIME=5s, FUZZ=peaks or FUZZ=OpenELF for some)

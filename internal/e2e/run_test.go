@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 	if files := os.Getenv(mapsFiles); files != "" {
 		os.Exit(mapFiles(filepath.SplitList(files)))
 	}
+	const built = "PROFINFER_E2E_PROGRAM" // for tests that run in a process of their own
+	if program = os.Getenv(built); program != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "profinfer")
 	if err != nil {
 		panic(err)
@@ -36,6 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building profinfer: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	os.Setenv(built, program)
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)

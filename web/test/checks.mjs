@@ -148,6 +148,8 @@ export function unclean(pattern) {
 
 /** All of them, in one go. */
 export async function check(page) {
-  const all = [overlaps, overflow, foreign, unclean].map((f) => `...(${f})(${f === unclean ? JSON.stringify(raw) : ''})`)
+  const all = [overlaps, overflow, foreign, unclean].map(
+    (f) => `...(${f})(${f === unclean ? JSON.stringify(raw) : ''})`,
+  )
   return page.evaluate(`[${all.join(', ')}]`)
 }
