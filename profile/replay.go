@@ -306,9 +306,11 @@ func (p *replayer) process(i *trace.Process) {
 		}
 	}
 	q.info = &info
-	q.ofEngine = ofEngine{VocabularyOf(info.Engine)}
-	for _, sh := range q.Shapes {
-		sh.ofEngine = q.ofEngine
+	if v := VocabularyOf(info.Engine); v != q.vocabulary {
+		q.ofEngine = ofEngine{v}
+		for _, sh := range q.Shapes {
+			sh.ofEngine = q.ofEngine
+		}
 	}
 	for k := range info.Sites {
 		if r := info.Sites[k].Role; r == trace.RoleOpBegin || r == trace.RoleOpEnd {
