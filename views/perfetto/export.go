@@ -63,7 +63,7 @@ func write(out *beside.Writer, replay func(profile.Sink) (*profile.Header, error
 const level = 2
 
 // chunk is how much is compressed at once, bytes.
-const chunk = 256 << 10
+const chunk = 64 << 10
 
 // exporter is a profile.Sink.
 type exporter struct {

@@ -107,7 +107,8 @@ func TestExportFails(t *testing.T) {
 				room int
 				cut  bool
 				want error
-			}{{room: 0, want: errFull}, {room: 100, want: errFull}, {room: 1 << 30, cut: true, want: errRead}} {
+			}{{room: 0, want: errFull}, {room: 100, want: errFull},
+				{room: 1 << 30, cut: true, want: errRead}} {
 				// Parquet's library keeps encoders between uses, which a bubble does not allow.
 				in := synctest.Test
 				if format == "parquet" {
