@@ -10,8 +10,13 @@ ifeq ($(PROFINFER_ENGINES),)
 PROFINFER_ENGINES := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(if $(HOME),$(HOME)/.cache,/var/cache))/profinfer
 endif
 export PROFINFER_ENGINES
-# What is tested beside each other: neither takes times of this machine. All others have it to themselves.
-APART = ./internal/arm64/... ./internal/browser/...
+# No test of these judges by the clock: they run beside each other. First those that mostly compute, then
+# those that start programs and wait for them.
+LAST   = ./internal/e2e ./internal/browser ./internal/arm64
+FIRST  = $(shell $(GO) list ./... | grep -vE '/internal/(e2e|browser|arm64)$$')
+BESIDE = $(shell expr $$(nproc) + 1)
+# What does judge (testkit.Quiet) has the machine to itself.
+QUIET  = $(shell grep -rl --include='*_test.go' 'testkit\.Quiet(t)' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: help
 help: ## list the targets
@@ -27,9 +32,15 @@ demo: build ## show profinfer at work: fetches an engine, makes a model, profile
 	bin/profinfer demo $(DEMO_ARGS)
 
 .PHONY: test
-test: engines browser ## run all tests; as root also those with real engines and real probes
+test: engines browser ## run the tests that decide whether a change is right; as root also with real engines and real probes
 	@$(GO) build -o bin/testrun ./internal/testrun
-	@bin/testrun -timeout 20m -p 2 $(APART) -p 1 ./...
+	@bin/testrun -timeout 15m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
+
+.PHONY: test-all
+test-all: engines browser ## run all tests: also long ones, those that need a quiet machine, those of `make arm64`
+	@$(GO) build -o bin/testrun ./internal/testrun
+	@PROFINFER_LONG=1 bin/testrun -timeout 20m -p $(BESIDE) -skip '^TestQuiet' $(FIRST) -p 3 -skip '^TestQuiet' $(LAST) \
+	  -p 1 -run '^TestQuiet' $(QUIET)
 
 .PHONY: browser
 browser: ## fetch what tests drive a browser with (npm)
@@ -44,7 +55,7 @@ e2e: engines ## run only the tests with real engines, again, and fail where one 
 
 .PHONY: soak
 soak: engines ## hours of harm that must not be done: 5,000 short engines, 1,000 attaches to a server, kills at random (root; SOAK=N for fewer)
-	PROFINFER_REQUIRE_BPF=1 PROFINFER_SOAK=$(or $(SOAK),5000) $(GO) test -count=1 -timeout 5h -v -run 'TestSoak|TestManyEngines' ./internal/e2e
+	PROFINFER_REQUIRE_BPF=1 PROFINFER_LONG=1 PROFINFER_SOAK=$(or $(SOAK),5000) $(GO) test -count=1 -timeout 5h -v -run 'TestSoak|TestManyEngines' ./internal/e2e
 
 .PHONY: fuzz
 fuzz: ## fuzz everything that reads files or processes, each target for a minute (FUZZTIME=5s, FUZZ=peaks or FUZZ=OpenELF for some)
@@ -66,7 +77,7 @@ arm64: ## make the emulated arm64 machine, once (apt, qemu): from then on tests 
 
 .PHONY: test-arm64
 test-arm64: arm64 ## run only the tests in the emulated arm64 machine, and fail where one cannot run
-	PROFINFER_REQUIRE_ARM64=1 $(GO) test -count=1 -timeout 30m ./internal/arm64
+	PROFINFER_REQUIRE_ARM64=1 PROFINFER_LONG=1 $(GO) test -count=1 -timeout 30m ./internal/arm64
 
 .PHONY: generate
 generate: ## compile the kernel side (needs clang-19), and write the types of the page's data
@@ -84,7 +95,7 @@ lint: ## check formatting, vet for all systems, check the scripts
 ci: ## all that CI runs
 	@scripts/deps.sh ci
 	@$(MAKE) --no-print-directory arm64 lint check-generated
-	@PROFINFER_REQUIRE_ARM64=1 $(MAKE) --no-print-directory test
+	@PROFINFER_REQUIRE_ARM64=1 $(MAKE) --no-print-directory test-all
 
 .PHONY: bench-analysis
 bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")

@@ -26,6 +26,8 @@ type worker struct {
 	at   int    // where it continues reading
 	in   *operands
 	out  *results
+	now  func() time.Time     // its clock
+	used func() time.Duration // CPU time of its thread; below 0: unknown
 }
 
 // newCrew starts a thread on each CPU. A CPU to which it cannot be pinned is an error.
@@ -37,7 +39,8 @@ func newCrew(cpus []int) (*crew, error) {
 	}
 	started := make(chan error)
 	for _, id := range cpus {
-		w := &worker{cpu: id, todo: make(chan func(*worker)), in: new(operands), out: new(results)}
+		w := &worker{cpu: id, todo: make(chan func(*worker)), in: new(operands), out: new(results),
+			now: time.Now, used: threadCPU}
 		w.in.fill()
 		c.workers = append(c.workers, w)
 		go func() {
@@ -158,17 +161,17 @@ func (c *crew) try(ctx context.Context, n int, long time.Duration, spin spinner,
 		ready.Add(1)
 		for ready.Load() < int32(n) && ctx.Err() == nil {
 		}
-		p.begin = time.Now()
-		before := threadCPU()
+		p.begin = w.now()
+		before := w.used()
 		for p.err == nil && ctx.Err() == nil {
 			var worth int64
 			worth, p.err = do(w)
 			p.worth += worth
-			if p.end = time.Now(); p.end.Sub(p.begin) >= long {
+			if p.end = w.now(); p.end.Sub(p.begin) >= long {
 				break
 			}
 		}
-		after := threadCPU()
+		after := w.used()
 		p.cpu = -1
 		if before >= 0 && after >= 0 {
 			p.cpu = min(1, float64(after-before)/float64(p.end.Sub(p.begin)))

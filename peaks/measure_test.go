@@ -171,6 +171,19 @@ func TestCrewPins(t *testing.T) {
 	}
 }
 
+// machineClock is the time of a thread on a machine that does what a test says. Threads have clocks of their own.
+type machineClock struct{ at, used time.Duration }
+
+// on gives a thread the clock.
+func (m *machineClock) on(w *worker) {
+	w.now = func() time.Time { return time.Unix(0, 0).Add(m.at) }
+	w.used = func() time.Duration { return m.used }
+}
+
+// compute and wait let time pass, with and without the CPU.
+func (m *machineClock) compute(d time.Duration) { m.at, m.used = m.at+d, m.used+d }
+func (m *machineClock) wait(d time.Duration)    { m.at += d }
+
 // TestTry: a trial's rate is all work by all time, from the first begin to the last end.
 func TestTry(t *testing.T) {
 	c, err := newCrew(someCPUs(t, 2))
@@ -178,26 +191,28 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.end()
+	clocks := map[*worker]*machineClock{}
+	for _, w := range c.workers {
+		clocks[w] = &machineClock{}
+		clocks[w].on(w)
+	}
 	var calls atomic.Int64
-	begin := time.Now()
 	tr, err := c.try(context.Background(), 2, 5*time.Millisecond, nil, func(w *worker) (int64, error) {
 		calls.Add(1)
-		time.Sleep(time.Millisecond)
+		clocks[w].compute(time.Millisecond)
 		if w == c.workers[1] { // one call, but a long one: it counts, and so does its time
-			time.Sleep(50 * time.Millisecond)
+			clocks[w].wait(50 * time.Millisecond)
 		}
 		return 1e6, nil
 	})
-	long := time.Since(begin)
-	if err != nil || calls.Load() < 2 {
-		t.Fatalf("%d calls, %v", calls.Load(), err)
+	if err != nil || calls.Load() != 6 {
+		t.Fatalf("%d calls, want 5 and 1: %v", calls.Load(), err)
 	}
-	work := float64(calls.Load()) * 1e6
-	if most, least := work/51e6, work/float64(long)/1.5; tr.rate > most || tr.rate < least {
-		t.Errorf("%v, not %v to %v", tr.rate, least, most)
+	if want := 6e6 / 51e6; math.Abs(tr.rate-want) > 1e-9 {
+		t.Errorf("%v, not %v", tr.rate, want)
 	}
-	if tr.cpu > 0.5 {
-		t.Errorf("sleeping took %v of the CPUs", tr.cpu)
+	if want := (1 + 1./51) / 2; math.Abs(tr.cpu-want) > 1e-9 {
+		t.Errorf("its threads had their CPUs for %v of the time, not %v", tr.cpu, want)
 	}
 	if _, err := c.try(context.Background(), 1, time.Millisecond, nil, func(*worker) (int64, error) {
 		return 0, errors.New("no")
@@ -244,17 +259,19 @@ func TestFigure(t *testing.T) {
 	}
 	defer c.end()
 	calls := map[string]int{}
+	var clock machineClock
+	clock.on(c.workers[0])
 	kernel := func(name string, worth int64) contestant {
 		return contestant{name, func(w *worker) (int64, error) {
 			calls[name]++
-			time.Sleep(time.Millisecond)
+			clock.compute(time.Millisecond)
 			return worth, nil
 		}}
 	}
 	all := []contestant{kernel("slow", 1e6), kernel("fast", 4e6), kernel("middling", 1e6)}
 	f, _, err := m.figure(context.Background(), c, 1, F32, all)
-	if err != nil || f.Kernel != "fast" || f.Trials < 3 || f.Best < f.Median || f.Median < f.Worst ||
-		f.Best > 4 {
+	if err != nil || f.Kernel != "fast" || f.Trials < 3 || f.Best != 4 || f.Median != 4 ||
+		f.Worst != 4 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if len(m.out.Kernels) != 3 || m.out.Kernels[1].Rate != f.Best {
@@ -281,16 +298,16 @@ func TestShortTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.end()
-	begin := time.Now()
 	calls := 0
+	var clock machineClock
+	clock.on(c.workers[0])
 	kernel := func(name string, worth int64) contestant {
 		return contestant{name, func(w *worker) (int64, error) {
 			calls++
-			for t := time.Now(); time.Since(t) < time.Millisecond; {
-			}
+			clock.compute(time.Millisecond)
 			// other work comes every 15 ms and stays for 5 to 9
-			if at := time.Since(begin) % (15 * time.Millisecond); at > 10*time.Millisecond {
-				time.Sleep(time.Duration(5+calls%5) * time.Millisecond)
+			if clock.at%(15*time.Millisecond) > 10*time.Millisecond {
+				clock.wait(time.Duration(5+calls%5) * time.Millisecond)
 			}
 			return worth, nil
 		}}

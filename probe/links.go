@@ -4,6 +4,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -28,9 +29,9 @@ func uprobePrograms() (map[string]bool, error) {
 	return names, nil
 }
 
-// Links lists the kernel's uprobe links that run profinfer's programs, whichever process holds them: none
-// once every recording has ended.
-func Links() ([]string, error) {
+// Links lists the kernel's uprobe links that run profinfer's programs in the processes given, in any if none
+// is, whichever process holds them: none once every recording of theirs has ended.
+func Links(pids ...int) ([]string, error) {
 	names, err := uprobePrograms()
 	if err != nil {
 		return nil, err
@@ -60,6 +61,11 @@ func Links() ([]string, error) {
 		info, err := it.Link.Info()
 		if err != nil {
 			continue
+		}
+		if m := info.UprobeMulti(); m != nil && len(pids) > 0 {
+			if pid, ok := m.Pid(); ok && !slices.Contains(pids, int(pid)) {
+				continue
+			}
 		}
 		if name, ok := ours[info.Program]; ok {
 			out = append(out, fmt.Sprintf("link %d (%s)", info.ID, name))

@@ -272,10 +272,6 @@ func TestLinksKnowEveryProgram(t *testing.T) {
 		t.Fatal(err, VerifierLog(err))
 	}
 	defer s.Close()
-	before, err := Links()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c, _ := at.start(t, "true")
 	a, err := s.Process(c.Process.Pid, &engine.Layout{})
 	if err != nil {
@@ -292,13 +288,18 @@ func TestLinksKnowEveryProgram(t *testing.T) {
 	if err := a.Attach(at.file(), sites); err != nil {
 		t.Fatal(err)
 	}
-	after, err := Links()
+	links, err := Links(c.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(after)-len(before) != len(sites) {
-		t.Errorf("%d links of %d are known: %s", len(after)-len(before), len(sites),
-			strings.Join(after, ", "))
+	if len(links) != len(sites) {
+		t.Errorf("%d links of %d are known: %s", len(links), len(sites), strings.Join(links, ", "))
+	}
+	if links, err := Links(1); err != nil || len(links) > 0 {
+		t.Errorf("links of another process: %v, %v", links, err)
+	}
+	if all, err := Links(); err != nil || len(all) < len(sites) {
+		t.Errorf("%d links of all processes, %v", len(all), err)
 	}
 }
 

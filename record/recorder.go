@@ -471,7 +471,7 @@ func (r *recorder) happened(ev watched) error {
 		}
 		r.dirty[ev.PID] = true
 		p = r.procs[ev.PID]
-		p.maps(fileKey{ev.Dev, ev.Inode})
+		p.maps(ev.Mapping())
 		if ev.held != nil {
 			p.held = true
 			r.soon = ev.limit

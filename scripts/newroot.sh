@@ -100,7 +100,7 @@ chown -R "$owner:$owner" "$root$home" "$root/src"
 
 keep=(TERM="${TERM:-dumb}" HOME="$home" LANG=C.UTF-8 PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 for v in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_FILE SSL_CERT_DIR \
-  NODE_EXTRA_CA_CERTS NPM_CONFIG_REGISTRY PROFINFER_REQUIRE_BPF; do
+  NODE_EXTRA_CA_CERTS NPM_CONFIG_REGISTRY PROFINFER_REQUIRE_BPF PROFINFER_SEED; do
   [ -z "${!v:-}" ] || keep+=("$v=${!v}")
 done
 for v in GOPROXY GOSUMDB GONOSUMDB GOPRIVATE; do keep+=("$v=$(go env $v)"); done

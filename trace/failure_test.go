@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // fullDisk is a file system on which a file can have limit bytes.
@@ -186,11 +188,14 @@ func TestKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
 	cmd.Env = append(os.Environ(), "TRACE_TEST_KILL="+path)
-	must(t, cmd.Start())
-	time.Sleep(2500 * time.Millisecond)
-	now := time.Now().UnixNano()
-	must(t, cmd.Process.Kill())
+	out, err := cmd.StdoutPipe()
+	must(t, err, cmd.Start())
+	told := 300 + testkit.Rand(t).IntN(100) // a byte for each drain
+	_, err = io.ReadFull(out, make([]byte, told))
+	must(t, err, cmd.Process.Kill())
+	rest, _ := io.ReadAll(out)
 	cmd.Wait()
+	now := int64(told+len(rest)) * killedEvery
 	r, err := Open(path)
 	must(t, err)
 	defer r.Close()
@@ -204,6 +209,7 @@ func TestKill(t *testing.T) {
 	if late := time.Duration(now - c.Drains[len(c.Drains)-1]); late > time.Second {
 		t.Errorf("the last watermark is %v old", late)
 	}
+	t.Logf("of %d drains %d are there", told+len(rest), len(c.Hits))
 	for i, h := range c.Hits {
 		if h.Arg != uint64(i) {
 			t.Fatalf("hit %d is number %d", i, h.Arg)
@@ -211,17 +217,20 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killed writes a recording of the time that passes, for ever.
+// killedEvery is the time between the drains of killed, ns.
+const killedEvery = int64(20 * time.Millisecond)
+
+// killed writes a recording whose drains follow each other at once, for ever, and a byte for each.
 func killed(path string) {
 	w, err := Create(path)
 	if err != nil {
 		panic(err)
 	}
 	for n := uint64(0); ; n++ {
-		now := time.Now().UnixNano()
+		now := int64(n+1) * killedEvery
 		if err := errors.Join(w.Hits([]Hit{{Time: now, Arg: n, Kind: HitOpEnd}}), w.Drain(now)); err != nil {
 			panic(err)
 		}
-		time.Sleep(20 * time.Millisecond)
+		os.Stdout.WriteString(".")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 var errInjected = errors.New("injected")
@@ -189,14 +191,15 @@ func TestRotateKill(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	path := filepath.Join(t.TempDir(), "run.pinf")
-	for i := range 12 {
+	random := testkit.Rand(t)
+	for range 12 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRotateKill$")
 		cmd.Env = append(os.Environ(), "TRACE_TEST_ROTATE="+path)
 		out, err := cmd.StdoutPipe()
 		must(t, err, cmd.Start())
 		_, err = io.ReadFull(out, make([]byte, 1))
 		must(t, err)
-		time.Sleep(time.Duration(i*13) * time.Millisecond) // somewhere in its work
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond) // somewhere in its work
 		must(t, cmd.Process.Kill())
 		cmd.Wait()
 		all, n := readPartsCut(t, path)

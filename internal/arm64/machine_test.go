@@ -24,6 +24,7 @@ import (
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/oracle"
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 const script = "../../scripts/arm64.sh"
@@ -50,6 +51,7 @@ func TestMain(m *testing.M) {
 // need ends the test where the machine cannot be had.
 func need(t testing.TB) {
 	t.Helper()
+	testkit.Long(t)
 	out, err := exec.Command(script, "status").CombinedOutput()
 	if _, e := exec.LookPath("qemu-system-aarch64"); e != nil && os.Getenv("QEMU") == "" {
 		out, err = []byte("qemu-system-aarch64 is missing: install the package qemu-system-arm, as in Debian"), e

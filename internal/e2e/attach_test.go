@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/recording"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 )
@@ -158,8 +158,8 @@ func TestAttach(t *testing.T) {
 		}
 	}
 	rounds, span := 3, "700ms"
-	if os.Getenv("PROFINFER_LONG") == "1" {
-		rounds, span = 10, "5s"
+	if testkit.All() {
+		rounds, span = 6, "1500ms"
 	}
 	for round := range rounds {
 		path := filepath.Join(t.TempDir(), "run.pinf")
@@ -193,24 +193,27 @@ func TestAttach(t *testing.T) {
 		}
 		t.Logf("round %d: %d answers, %d steps", round, answers, len(r.steps))
 	}
-	if left := probesLeft(t); left != "" {
+	if left := probesLeft(t, s.pid); left != "" {
 		t.Errorf("left behind: %s", left)
 	}
 }
 
-// probesLeft asks the kernel for uprobes and links that are still there.
-func probesLeft(t testing.TB) string {
+// probesLeft asks the kernel for links to uprobes in processes that are still there.
+func probesLeft(t testing.TB, pids ...int) string {
 	t.Helper()
-	left, err := probe.Links()
+	left, err := probe.Links(pids...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(left, ", ")
 }
 
-// A recorder that is killed leaves a trace that holds all but the last second, and no probe.
-func TestKill(t *testing.T) {
+// killed records a server and kills the recorder after a time of up to most, in which something was written, in
+// each round. It returns how much of the recordings' ends is missing at most.
+func killed(t *testing.T, rounds int, most time.Duration) (missing time.Duration) {
+	t.Helper()
 	needBPF(t)
+	random := testkit.Rand(t)
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
 	ctx := t.Context()
 	go func() {
@@ -218,10 +221,6 @@ func TestKill(t *testing.T) {
 			s.complete(ctx, i, 100)
 		}
 	}()
-	rounds := 4
-	if os.Getenv("PROFINFER_LONG") == "1" {
-		rounds = 20
-	}
 	for round := range rounds {
 		path := filepath.Join(t.TempDir(), "run.pinf")
 		cmd := exec.Command(program, "record", "-p", fmt.Sprint(s.pid), "-o", path)
@@ -229,7 +228,8 @@ func TestKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(1200+rand.IntN(1800)) * time.Millisecond)
+		recorded(t, path)
+		time.Sleep(time.Duration(random.Int64N(int64(most))))
 		killed := probe.Now()
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -238,26 +238,38 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: no step is readable", round)
 		}
 		last := r.steps[len(r.steps)-1]
-		if behind := time.Duration(killed - last.Start - last.Dur); behind > time.Second {
-			t.Errorf("round %d: the last %v are missing", round, behind)
-		} else {
-			t.Logf("round %d: %d steps, the last %v are missing; %s", round, len(r.steps),
-				behind.Round(time.Millisecond), r.header.Torn)
-		}
+		behind := time.Duration(killed - last.Start - last.Dur)
+		missing = max(missing, behind)
+		t.Logf("round %d: %d steps, the last %v are missing; %s", round, len(r.steps),
+			behind.Round(time.Millisecond), r.header.Torn)
 		if r.header.End != nil {
 			t.Error("a killed recording has an end")
 		}
 	}
-	for range 100 { // the kernel takes the links of a dead process away by itself
-		if probesLeft(t) == "" {
+	for range 500 { // the kernel takes the links of a dead process away by itself
+		if probesLeft(t, s.pid) == "" {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if left := probesLeft(t); left != "" {
+	if left := probesLeft(t, s.pid); left != "" {
 		t.Errorf("left behind: %s", left)
 	}
 	if got, err := s.complete(context.Background(), 0, 20); err != nil {
 		t.Errorf("the server does not answer any more: %v, %v", got, err)
+	}
+	return missing
+}
+
+// A recorder that is killed leaves a trace that can be read, and no probe.
+func TestKill(t *testing.T) { killed(t, 2, 500*time.Millisecond) }
+
+// The trace holds all but the last second.
+func TestQuietKill(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
+	if missing := killed(t, 4, 1800*time.Millisecond); missing > time.Second {
+		t.Errorf("%v are missing", missing)
 	}
 }

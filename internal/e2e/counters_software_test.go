@@ -22,6 +22,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -33,7 +34,10 @@ var softwareColumns = []string{"task-clock", "minor-faults", "major-faults", "co
 // A model that is mapped into memory loses its pages while it computes (loading reads all of them first, so
 // that dropping them before shows nothing): the operators that read the weights wait for the disk, and nobody
 // else; together not more often than the process did.
-func TestMajorFaults(t *testing.T) {
+func TestQuietMajorFaults(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	needBPF(t)
 	original, _ := engines.Model(t, e, "llama-small")
@@ -228,7 +232,10 @@ func pageOut(t *testing.T, pid int, path string) {
 
 // Another process wants one of the two CPUs: no operator's task clock says more than it ran, and with the
 // time it had lost its CPU and what it waited it makes up the operator.
-func TestTaskClock(t *testing.T) {
+func TestQuietTaskClock(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	if runtime.NumCPU() < 2 {
 		t.Skip("one CPU")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/stat"
@@ -148,7 +149,10 @@ func (s *seatings) needless() (n, others int) {
 
 // A shell takes one CPU, and the engine's threads share the others: the shell is named, with the time that it
 // took, and not the team.
-func TestCulpritPinned(t *testing.T) {
+func TestQuietCulprit(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-small")
 	needBPF(t)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/recording"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -201,8 +202,23 @@ func running(t testing.TB, model string, threads int) int {
 	_, inside := engines.Model(t, e, model)
 	cmd := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n",
 		"512", "-r", "100000")...)
-	time.Sleep(2 * time.Second)
+	decodes(t, cmd.Process.Pid)
 	return cmd.Process.Pid
+}
+
+// decodes waits until a process has computed a step.
+func decodes(t testing.TB, pid int) {
+	t.Helper()
+	needBPF(t)
+	path := filepath.Join(t.TempDir(), "first.pinf")
+	var r result
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		if r = profinfer(t, "record", "-o", path, "-p", strconv.Itoa(pid), "--level", "step", "--steps",
+			"1"); r.status == 0 {
+			return
+		}
+	}
+	t.Fatalf("process %d computes nothing: status %d\n%s", pid, r.status, r.stderr)
 }
 
 func TestThreadFilter(t *testing.T) {
@@ -225,7 +241,10 @@ func TestThreadFilter(t *testing.T) {
 }
 
 // A budget spreads spans with operators over the run; steps are all there.
-func TestBudget(t *testing.T) {
+func TestQuietBudget(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	pid := running(t, "llama-small", 1)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	needBPF(t)
@@ -264,7 +283,10 @@ func TestBudget(t *testing.T) {
 
 // Operators' probes go off while decode is slow, and come back. The engine is slow as it is stopped for most
 // of the time: what else runs here makes much less of a difference.
-func TestFloor(t *testing.T) {
+func TestQuietFloor(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	pid := running(t, "llama-small", 2)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	needBPF(t)
@@ -359,6 +381,7 @@ func TestMaxSize(t *testing.T) {
 	}
 	var size, ops int64
 	var ends []int64
+	var at []int32 // positions of the steps' tokens
 	for _, f := range []string{path + ".1", path} {
 		st, err := os.Stat(f)
 		if err != nil {
@@ -369,6 +392,10 @@ func TestMaxSize(t *testing.T) {
 		ops += int64(len(r.ops))
 		for _, s := range r.steps {
 			ends = append(ends, s.Start)
+			if len(s.Seqs) != 1 {
+				t.Fatalf("%s: step %d has %d sequences", f, s.ID, len(s.Seqs))
+			}
+			at = append(at, s.Seqs[0].Pos)
 		}
 		for _, l := range recording.Losses(r.header) {
 			if l.Why != "cut" && l.Why != "learning" {
@@ -382,9 +409,9 @@ func TestMaxSize(t *testing.T) {
 	if !slices.IsSorted(ends) || len(ends) < 100 || ops < 1000 {
 		t.Errorf("%d steps, %d operators", len(ends), ops)
 	}
-	for i := 1; i < len(ends); i++ {
-		if d := time.Duration(ends[i] - ends[i-1]); d > 500*time.Millisecond {
-			t.Errorf("a gap of %v", d)
+	for i := 1; i < len(at); i++ {
+		if at[i] != (at[i-1]+1)%2000 {
+			t.Errorf("a gap: after position %d comes %d", at[i-1], at[i])
 		}
 	}
 }
@@ -395,12 +422,12 @@ func TestServerBudget(t *testing.T) {
 	needBPF(t)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	cmd := exec.Command(program, "record", "-p", strconv.Itoa(s.pid), "-o", path)
-	var out strings.Builder
+	var out lockedBuffer
 	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second)
+	within(t, time.Minute, "a word of the budget", func() bool { return out.String() != "" })
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Wait()
 	if !strings.Contains(out.String(), "--overhead-budget 1%") {

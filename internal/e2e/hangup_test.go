@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -106,6 +107,7 @@ func TestRecordIgnoresWhatWasIgnored(t *testing.T) {
 
 // The recorders that overhead starts ignore the same, and are ended all the same.
 func TestOverheadIgnoresWhatWasIgnored(t *testing.T) {
+	testkit.Long(t)
 	pid := strconv.Itoa(busy(t))
 	cmd, out := ignoring(t, "HUP INT", "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "2",
 		"-p", pid)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,6 +174,14 @@ func TestWrappers(t *testing.T) {
 	}
 }
 
+// launched waits until a recorder has begun its command.
+func launched(t *testing.T, recorder int, comm string) {
+	t.Helper()
+	within(t, time.Minute, comm+" beside the recorder", func() bool {
+		return exec.Command("pgrep", "-P", strconv.Itoa(recorder), "-x", comm).Run() == nil
+	})
+}
+
 // An interrupt ends the recording in good order and reaches the command.
 func TestInterrupt(t *testing.T) {
 	needBPF(t)
@@ -185,7 +194,7 @@ func TestInterrupt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second)
+	recorded(t, path)
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as from a terminal: the whole group
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("interrupted: %v", err)
@@ -201,7 +210,7 @@ func TestInterrupt(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(700 * time.Millisecond)
+	launched(t, cmd.Process.Pid, "sleep")
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 	cmd.Wait()
 	if st := cmd.ProcessState.ExitCode(); st != 130 {
@@ -225,7 +234,7 @@ func TestTargetKilled(t *testing.T) {
 			}
 		}
 	}()
-	time.Sleep(2 * time.Second)
+	recorded(t, path)
 	syscall.Kill(s.pid, syscall.SIGKILL)
 	r := <-done
 	if r.status != 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/recording"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -18,8 +19,11 @@ import (
 func TestNPM(t *testing.T) {
 	e := engines.Debian(t)
 	path, _ := engines.Model(t, e, "llama-tiny-vocab")
-	for _, version := range engines.Versions {
+	for i, version := range engines.Versions {
 		t.Run(version, func(t *testing.T) {
+			if 0 < i && i+1 < len(engines.Versions) {
+				testkit.Long(t) // the oldest and the newest differ most
+			}
 			n := engines.NPM(t, version)
 			const prompt, tokens = 16, 8
 			needBPF(t)

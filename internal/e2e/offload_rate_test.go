@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -73,7 +74,10 @@ func sameRate(t *testing.T, s *summary.Stat, steps []*profile.Step, n int, bench
 }
 
 // Tokens a second of layers on a device are those of llama-bench: with the wait until the results are there.
-func TestOffloadRate(t *testing.T) {
+func TestQuietOffloadRate(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Offload(t)
 	t.Setenv("GGML_VK_VISIBLE_DEVICES", "0")
 	_, inside := engines.Model(t, e, "llama-tiny")

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
 )
@@ -68,7 +67,7 @@ func TestOlderRecording(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(700 * time.Millisecond)
+		launched(t, cmd.Process.Pid, "sleep")
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
 		cmd.Wait()
 		if st := cmd.ProcessState.ExitCode(); st != 130 {
@@ -82,7 +81,7 @@ func TestOlderRecording(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // it has begun its own
+		launched(t, cmd.Process.Pid, "sleep")
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		cmd.Wait()
 		stays(t)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"os/exec"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/overhead"
 )
 
@@ -28,6 +28,7 @@ func busy(t *testing.T) (pid int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	decodes(t, cmd.Process.Pid)
 	return cmd.Process.Pid
 }
 
@@ -41,9 +42,11 @@ func measuredReport(t *testing.T, out string) *overhead.Report {
 }
 
 // What it costs depends on the machine. That all states were recorded whole, and compared, does not.
-func TestOverheadOfAProcess(t *testing.T) {
+func TestQuietOverhead(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	pid := busy(t)
-	time.Sleep(2 * time.Second) // until it has loaded
 	r := profinfer(t, "overhead", "--json", "--levels", "graph,op", "--rounds", "5", "--span", "600ms", "-p",
 		strconv.Itoa(pid))
 	if r.status != 0 && r.status != 1 {
@@ -86,15 +89,15 @@ func TestOverheadOfACommandThatEnds(t *testing.T) {
 
 func TestOverheadInterrupted(t *testing.T) {
 	pid := busy(t)
-	time.Sleep(2 * time.Second)
 	cmd := exec.Command(program, "overhead", "--levels", "graph", "--span", "500ms", "--rounds", "1000", "-p",
 		strconv.Itoa(pid))
-	var out bytes.Buffer
+	var out lockedBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(12 * time.Second)
+	// in the middle of it: one of its recorders is at work
+	within(t, time.Minute, "a recorder", func() bool { return probesLeft(t, pid) != "" })
 	cmd.Process.Signal(syscall.SIGINT)
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "interrupted") {
 		t.Errorf("%v\n%s", err, out.String())

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -78,7 +79,10 @@ func uncached(t *testing.T, from, to string) {
 
 // A run with less memory than the model has is bound by the disk, whether page faults were recorded or not:
 // then its threads were blocked. What else runs on this machine takes its part.
-func TestVerdictDisk(t *testing.T) {
+func TestQuietVerdictDisk(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	path, inside := engines.Model(t, e, "llama-small")
 	needBPF(t)
@@ -140,7 +144,10 @@ func TestVerdictDisk(t *testing.T) {
 
 // With less memory than the model has, weights are read again and again, until the limit is lifted: the steps
 // before are slow, by the disk.
-func TestSlowDisk(t *testing.T) {
+func TestQuietSlowDisk(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	path, inside := engines.Model(t, e, "llama-small")
 	needBPF(t)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/slow"
 	"github.com/profinfer/profinfer/trace"
@@ -108,7 +109,10 @@ func spin(t *testing.T, name string, cpu int, d time.Duration) time.Duration {
 
 // Another process takes a core for three seconds in the middle: it is named, with what it took. This machine
 // may have others at work, which are interference too.
-func TestSlowIntruder(t *testing.T) {
+func TestQuietIntruder(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-small")
 	needBPF(t)
@@ -186,7 +190,10 @@ type blind struct{ profile.Sink }
 func (blind) Sched(*trace.Sched) error { return nil }
 
 // The cache's view grows every 256 tokens: the engine makes a new graph, and the step says so.
-func TestSlowRebuilt(t *testing.T) {
+func TestQuietRebuilt(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
+	}
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	path := record(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "1200", "-r",

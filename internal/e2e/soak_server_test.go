@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // soakRounds is a part of the number that PROFINFER_SOAK gives (make soak: 5,000), else few.
@@ -80,7 +80,7 @@ func untouched(t *testing.T, pid int, dir string) {
 	t.Helper()
 	left := ""
 	for range 250 { // the kernel takes the links of a process that was killed away by itself
-		if left = probesLeft(t); left == "" {
+		if left = probesLeft(t, pid); left == "" {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -134,14 +134,16 @@ func recorderInto(t *testing.T, dir string, args ...string) (*exec.Cmd, *bytes.B
 // A server that is attached to over and over, at any load and however the recorder ends, answers as without
 // it, and nothing is left.
 func TestSoakServer(t *testing.T) {
+	testkit.Long(t)
 	needBPF(t)
+	random := testkit.Rand(t)
 	s := startServer(t, "llama-tiny-vocab", "-t", "1")
 	c := askOn(t, s)
 	pid := fmt.Sprint(s.pid)
 	t.Run("attaches", func(t *testing.T) {
 		n, dir := soakRounds(t, 5, 3), t.TempDir()
 		for i := range n {
-			cmd, said := recorderInto(t, dir, "-p", pid, "--steps", fmt.Sprint(1+rand.IntN(20)))
+			cmd, said := recorderInto(t, dir, "-p", pid, "--steps", fmt.Sprint(1+random.IntN(20)))
 			if err := cmd.Wait(); err != nil {
 				t.Fatalf("attach %d: %v\n%s", i, err, said)
 			}
@@ -153,7 +155,7 @@ func TestSoakServer(t *testing.T) {
 		n, dir := soakRounds(t, 100, 3), t.TempDir()
 		for range n {
 			cmd, _ := recorderInto(t, dir, "-p", pid)
-			time.Sleep(time.Duration(rand.IntN(1200)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(1200)) * time.Millisecond)
 			cmd.Process.Kill()
 			cmd.Wait()
 		}
@@ -205,7 +207,9 @@ func TestSoakServer(t *testing.T) {
 // An engine that dies in every phase of being attached to: while it is looked at, probed, recorded. The
 // recorder ends in good order.
 func TestSoakDying(t *testing.T) {
+	testkit.Long(t)
 	needBPF(t)
+	random := testkit.Rand(t)
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	n, dir := soakRounds(t, 100, 4), t.TempDir()
@@ -213,10 +217,10 @@ func TestSoakDying(t *testing.T) {
 	for i := range n {
 		target := start(t, nil, e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "512",
 			"-r", "100000")...)
-		time.Sleep(time.Duration(rand.IntN(400)) * time.Millisecond) // it loads, or computes
+		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond) // it loads, or computes
 		cmd, said := recorderInto(t, dir, "-p", fmt.Sprint(target.Process.Pid))
 		// attaching takes some 300 ms: over all of it, and a while of recording
-		time.Sleep(time.Duration(600*i/n+rand.IntN(50)) * time.Millisecond)
+		time.Sleep(time.Duration(600*i/n+random.IntN(50)) * time.Millisecond)
 		syscall.Kill(-target.Process.Pid, syscall.SIGKILL)
 		target.Wait()
 		cmd.Wait()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // maxAnon is what the recorder may have of its own memory, KiB.
@@ -108,6 +109,7 @@ func engineCommand(t *testing.T, args ...string) string {
 // More engines at once than a hit's record once had numbers for: they all wait until the last of them is
 // there.
 func TestManyEngines(t *testing.T) {
+	testkit.Long(t)
 	needBPF(t)
 	const n = 80
 	// llama-bench waits where its engine is loaded
@@ -126,7 +128,10 @@ func TestManyEngines(t *testing.T) {
 // PROFINFER_SOAK says how many (make soak: 5,000).
 func TestSoak(t *testing.T) {
 	needBPF(t)
-	n := 20
+	n := 6
+	if testkit.All() {
+		n = 20
+	}
 	if s := os.Getenv("PROFINFER_SOAK"); s != "" {
 		var err error
 		if n, err = strconv.Atoi(s); err != nil || n < 1 {
@@ -141,7 +146,7 @@ func TestSoak(t *testing.T) {
 		}
 	})
 	t.Run("at once", func(t *testing.T) {
-		n := min(max(n/25, 20), 200)
+		n := min(max(n/25, min(n, 20)), 200)
 		if recorded, told, _ := soak(t,
 			fmt.Sprintf("i=0; while [ $i -lt %d ]; do %s & i=$((i+1)); done; wait", n, one)); recorded+
 			told != n {

@@ -6,25 +6,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 )
 
 // Operators follow one another inside their graph, graphs inside their step; on each thread
-// begin, busy, off-CPU and wait account for the operator; and steps for llama-bench's own figure.
-func TestSums(t *testing.T) {
-	e := engines.Debian(t)
-	model, steps, within := "llama-small", 64, 0.03
-	if os.Getenv("PROFINFER_LONG") == "1" {
-		model, within = "llama-1b", 0.01
+// begin, busy, off-CPU and wait account for the operator.
+func TestSums(t *testing.T) { sums(t, math.Inf(1)) }
+
+// Steps account for llama-bench's own figure.
+func TestQuietSums(t *testing.T) {
+	if testkit.Quiet(t) {
+		return
 	}
-	_, inside := engines.Model(t, e, model)
+	sums(t, 0.03)
+}
+
+func sums(t *testing.T, within float64) {
+	e := engines.Debian(t)
+	const steps = 64
+	_, inside := engines.Model(t, e, "llama-small")
 	for _, threads := range []string{"1", "2"} {
 		t.Run(threads+" threads", func(t *testing.T) {
 			needBPF(t)

@@ -5,10 +5,12 @@
 //
 //	N passed, N failed, N skipped
 //
-//	testrun [-timeout 20m] [-p N PACKAGE...]...
+//	testrun [-timeout 20m] [-p N [-run REGEXP] [-skip REGEXP] PACKAGE...]...
 //
-// Each -p begins a group of packages, of which N are tested in parallel, after the previous groups. A package
-// is tested once, with the first group that names it. A failure does not stop the run: all groups are tested.
+// Each -p begins a group of packages, of which N are tested in parallel, after the previous groups, in the
+// order in which they are named. -run and -skip choose the group's tests, as go test's do. Of groups with the
+// same choice, the first one that names a package tests it. A failure does not stop the run: all groups are
+// tested.
 //
 // Go's cache of test results is not used: it does not know the engines, the programs that tests build, or
 // what is permitted here.
@@ -17,6 +19,10 @@
 // itself only if it fails and none of them does, or if it skips its remainder. A test that did not finish has
 // failed. A package that fails without a failed test counts as one failure: it does not build, or its
 // TestMain gives up.
+//
+// Tests that are for `make test-all` (testkit.Long) do not count as skipped: a line of its own gives their number.
+// Tests skipped as the machine was too loud (testkit.Quiet) are told in the last line; with
+// PROFINFER_REQUIRE_BPF=1 more than three of them are a failure.
 //
 // The status is 0 if nothing failed, 1 if something did, 130 if the tests were interrupted (the results so
 // far are reported then too), and 2 if the command line is wrong.
@@ -31,6 +37,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,8 +53,9 @@ func main() {
 
 // group is a set of packages of which a limited number is tested in parallel.
 type group struct {
-	beside   int
-	packages []string
+	beside    int
+	run, skip string // regular expressions for the names of tests, all if empty
+	packages  []string
 }
 
 // parse parses the command line.
@@ -55,7 +64,7 @@ func parse(args []string) (timeout time.Duration, groups []group, err error) {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		switch {
-		case (a == "-p" || a == "-timeout") && i+1 == len(args):
+		case slices.Contains([]string{"-p", "-timeout", "-run", "-skip"}, a) && i+1 == len(args):
 			return 0, nil, fmt.Errorf("%s needs a value", a)
 		case a == "-timeout":
 			i++
@@ -69,6 +78,16 @@ func parse(args []string) (timeout time.Duration, groups []group, err error) {
 				return 0, nil, fmt.Errorf("-p %s is no number of packages", args[i])
 			}
 			groups = append(groups, group{beside: n})
+		case (a == "-run" || a == "-skip") && len(groups) > 0 && len(groups[len(groups)-1].packages) == 0:
+			i++
+			if _, err := regexp.Compile(args[i]); err != nil {
+				return 0, nil, fmt.Errorf("%s: %w", a, err)
+			}
+			if g := &groups[len(groups)-1]; a == "-run" {
+				g.run = args[i]
+			} else {
+				g.skip = args[i]
+			}
 		case strings.HasPrefix(a, "-") || len(groups) == 0:
 			return 0, nil, fmt.Errorf("%q comes before any -p N", a)
 		default:
@@ -92,7 +111,7 @@ func run(ctx context.Context, args []string, out *bufio.Writer) int {
 	timeout, groups, err := parse(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
-		fmt.Fprintln(os.Stderr, "usage: testrun [-timeout 20m] [-p N PACKAGE...]...")
+		fmt.Fprintln(os.Stderr, "usage: testrun [-timeout 20m] [-p N [-run REGEXP] [-skip REGEXP] PACKAGE...]...")
 		return 2
 	}
 	r := newReport(module(ctx), out)
@@ -106,6 +125,7 @@ func run(ctx context.Context, args []string, out *bufio.Writer) int {
 		}
 		r.group(test(ctx, timeout, g, r.event))
 	}
+	r.limit(os.Getenv("PROFINFER_REQUIRE_BPF") == "1")
 	r.end(ctx.Err() != nil)
 	switch {
 	case ctx.Err() != nil:
@@ -116,23 +136,27 @@ func run(ctx context.Context, args []string, out *bufio.Writer) int {
 	return 0
 }
 
-// expand replaces patterns by packages, each in the first group that names it. A package that cannot be read
-// is kept: its test reports why.
+// expand replaces patterns by packages, each in the first group of its choice of tests that names it. A package
+// that cannot be read is kept: its test reports why.
 func expand(ctx context.Context, groups []group) error {
-	seen := map[string]bool{}
+	type choice struct{ run, skip, path string }
+	seen := map[choice]bool{}
 	for i := range groups {
 		g := &groups[i]
-		cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e"}, g.packages...)...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("go list: %w", err)
-		}
+		patterns := g.packages
 		g.packages = nil
-		for p := range strings.FieldsSeq(string(out)) {
-			if !seen[p] {
-				seen[p] = true
-				g.packages = append(g.packages, p)
+		for _, pattern := range patterns { // go list would sort them
+			cmd := exec.CommandContext(ctx, "go", "list", "-e", pattern)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				return fmt.Errorf("go list: %w", err)
+			}
+			for p := range strings.FieldsSeq(string(out)) {
+				if c := (choice{g.run, g.skip, p}); !seen[c] {
+					seen[c] = true
+					g.packages = append(g.packages, p)
+				}
 			}
 		}
 	}
@@ -151,9 +175,14 @@ func module(ctx context.Context) string {
 // test runs go test for a group and passes on its events. Its error means that go test itself gave up, which
 // failed tests do not cause.
 func test(ctx context.Context, timeout time.Duration, g group, sink func(*event)) error {
-	args := append([]string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout",
-		timeout.String()}, g.packages...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	args := []string{"test", "-json", "-count=1", "-p", strconv.Itoa(g.beside), "-timeout", timeout.String()}
+	if g.run != "" {
+		args = append(args, "-run", g.run)
+	}
+	if g.skip != "" {
+		args = append(args, "-skip", g.skip)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, g.packages...)...)
 	cmd.Stderr = os.Stderr
 	// An interrupt is passed on to go and its tests, whoever sent it; they have a while to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

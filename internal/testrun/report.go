@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // event is an event of `go test -json` (go doc test2json, go help buildjson).
@@ -57,7 +59,12 @@ type report struct {
 	brief                   []string          // the same for the package that ended last, one line each
 	skips                   map[string]*reason
 	passed, failed, skipped int
+	loud                    int // of the skipped ones: as the machine was too loud
+	long                    int // tests for make test-all
 }
+
+// mostLoud is how many tests may be skipped in CI as the machine was too loud.
+const mostLoud = 3
 
 // reason is why tests were skipped.
 type reason struct {
@@ -187,7 +194,17 @@ func (r *report) ended(e *event, p *pkg) {
 	r.out.Flush()
 }
 
-// tally is the last line.
+// limit makes a failure of too many tests that were skipped as the machine was too loud.
+func (r *report) limit(on bool) {
+	if on && r.loud > mostLoud {
+		r.failed++
+		r.failures = append(r.failures, fmt.Sprintf(
+			"--- the machine\n    too loud for %d tests, at most %d may be skipped for it: run again when it does less\n",
+			r.loud, mostLoud))
+	}
+}
+
+// tally counts tests.
 func tally(passed, failed, skipped int) string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", passed, failed, skipped)
 }
@@ -217,8 +234,16 @@ func (r *report) count(name string, p *pkg) {
 				r.brief = append(r.brief, t.name+": "+why(t.output))
 			}
 		case t.end == "skip":
-			r.skipped++
 			why := why(t.output)
+			if why == testkit.LongReason {
+				r.long++
+				continue
+			}
+			r.skipped++
+			if strings.HasPrefix(why, testkit.Loud) {
+				r.loud++
+				why = t.name + ": " + why
+			}
 			if r.skips[why] == nil {
 				r.skips[why] = &reason{packages: map[string]bool{}}
 			}
@@ -305,5 +330,12 @@ func (r *report) end(interrupted bool) {
 	if interrupted {
 		fmt.Fprintln(r.out, "interrupted: what follows counts the tests that had begun")
 	}
-	fmt.Fprintln(r.out, tally(r.passed, r.failed, r.skipped))
+	if r.long > 0 {
+		fmt.Fprintf(r.out, "%d tests are %s\n", r.long, testkit.LongReason)
+	}
+	last := tally(r.passed, r.failed, r.skipped)
+	if r.loud > 0 {
+		last += fmt.Sprintf(", of them %d because the machine was too loud", r.loud)
+	}
+	fmt.Fprintln(r.out, last)
 }

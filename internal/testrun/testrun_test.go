@@ -42,6 +42,16 @@ func TestNow(t *testing.T) { t.SkipNow() }
 func Example() { fmt.Print("yes")
 	// Output: yes
 }`,
+	"loud": `package loud
+import "testing"
+func TestPass(t *testing.T) {}
+func TestLong(t *testing.T) { t.Skip("for make test-all") }
+func TestLongToo(t *testing.T) { t.Run("x", func(t *testing.T) { t.Skip("for make test-all") }) }
+func TestSkip(t *testing.T) { t.Skip("no such thing") }
+func TestQuiet1(t *testing.T) { t.Skip("machine too loud: others had 31 % of the CPUs") }
+func TestQuiet2(t *testing.T) { t.Skip("machine too loud: others had 32 % of the CPUs") }
+func TestQuiet3(t *testing.T) { t.Skip("machine too loud: others had 33 % of the CPUs") }
+func TestQuiet4(t *testing.T) { t.Skip("machine too loud: others had 34 % of the CPUs") }`,
 	"bad": `package bad
 import ("fmt"; "os"; "testing")
 func TestMain(m *testing.M) { status := m.Run(); fmt.Println("a word of TestMain"); os.Exit(status) }
@@ -100,7 +110,8 @@ func command(t *testing.T, dir string, args ...string) (cmd *exec.Cmd, out *byte
 	}
 	cmd, out = exec.Command(program, args...), &bytes.Buffer{}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "TESTRUN=1")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off", "TESTRUN=1",
+		"PROFINFER_REQUIRE_BPF=")
 	return cmd, out
 }
 
@@ -144,6 +155,12 @@ func TestRuns(t *testing.T) {
 				"time.Sleep"}, nil},
 		{"groups", []string{"-p", "2", "./exits", "./good", "-p", "1", "./good", "./bad", "-p", "3", "./bad"},
 			1, "6 passed, 3 failed, 5 skipped", nil, nil},
+		{"chosen tests", []string{"-p", "1", "-skip", "^TestQuiet", "./loud", "./good", "-p", "1", "-run",
+			"^TestQuiet[123]", "./loud", "-p", "1", "-run", "^TestQuiet[123]", "./good", "./loud"}, 0,
+			"5 passed, 0 failed, 9 skipped, of them 3 because the machine was too loud",
+			[]string{"\n2 tests are for make test-all\n",
+				"    1 TestQuiet2: machine too loud: others had 32 % of the CPUs (./loud)\n",
+				"1 passed, 0 failed, 1 skipped\n"}, []string{"TestQuiet4", "TestLong"}},
 		{"no such package", []string{"-p", "1", "./nowhere", "./good"}, 1, "4 passed, 1 failed, 5 skipped",
 			[]string{"nowhere"}, nil},
 	} {
@@ -174,6 +191,27 @@ func TestRuns(t *testing.T) {
 				t.Log(out)
 			}
 		})
+	}
+}
+
+// CI wants a machine that is quiet for most tests.
+func TestLoud(t *testing.T) {
+	dir := moduleOf(t)
+	for _, c := range []struct {
+		run    string
+		status int
+		last   string
+	}{
+		{"Quiet[123]", 0, "0 passed, 0 failed, 3 skipped, of them 3 because the machine was too loud"},
+		{"Quiet", 1, "0 passed, 1 failed, 4 skipped, of them 4 because the machine was too loud"},
+	} {
+		cmd, out := command(t, dir, "-p", "1", "-run", c.run, "./loud")
+		cmd.Env = append(cmd.Env, "PROFINFER_REQUIRE_BPF=1")
+		cmd.Run()
+		if s := cmd.ProcessState.ExitCode(); s != c.status || lastLine(out.String()) != c.last ||
+			strings.Contains(out.String(), "at most 3 may be skipped for it") != (s == 1) {
+			t.Errorf("%s: status %d\n%s", c.run, s, out)
+		}
 	}
 }
 
@@ -233,7 +271,9 @@ func TestInterrupted(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{nil, {"./good"}, {"-p"}, {"-p", "0", "./good"}, {"-p", "x", "./good"},
-		{"-p", "1"}, {"-timeout", "soon", "-p", "1", "."}, {"-p", "1", ".", "-v"}} {
+		{"-p", "1"}, {"-timeout", "soon", "-p", "1", "."}, {"-p", "1", ".", "-v"},
+		{"-run", "x", "-p", "1", "."}, {"-p", "1", ".", "-skip", "x"}, {"-p", "1", "-run", "(", "."},
+		{"-p", "1", "-skip"}} {
 		cmd, out := command(t, t.TempDir(), args...)
 		cmd.Run()
 		if s := cmd.ProcessState.ExitCode(); s != 2 || !strings.Contains(out.String(), "usage:") {

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -80,9 +79,9 @@ func helper(mode string) error {
 			got := make(chan error)
 			go func() { got <- syscall.Exec(shell, []string{"sh", "-c", arg}, os.Environ()) }()
 			return <-got
-		case "mainexit": // the main thread ends, the process a while later
+		case "mainexit": // the main thread ends, the process with its next line
 			go func() {
-				time.Sleep(300 * time.Millisecond)
+				in.Scan()
 				os.Exit(0)
 			}()
 			_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)

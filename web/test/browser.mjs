@@ -60,6 +60,76 @@ function watch() {
 }
 
 /**
+ * Runs in the page before its own code: counts what it has begun and not ended. __idle() resolves when nothing
+ * of it is left (frames, timers of up to `patience` ms, requests, unpacking, the worker's answers) and what it
+ * led to has been drawn.
+ */
+function track() {
+  const frame = requestAnimationFrame.bind(window)
+  const cancel = cancelAnimationFrame.bind(window)
+  const later = setTimeout.bind(window)
+  const forget = clearTimeout.bind(window)
+  const frames = new Set()
+  const timers = new Map()
+  let open = 0
+  window.requestAnimationFrame = (f) => {
+    const id = frame((now) => (frames.delete(id), f(now)))
+    frames.add(id)
+    return id
+  }
+  window.cancelAnimationFrame = (id) => (frames.delete(id), cancel(id))
+  window.setTimeout = (f, ms, ...more) => {
+    if (typeof f !== 'function') return later(f, ms, ...more) // code as text: the page's policy says no
+    const id = later((...a) => (timers.delete(id), f(...a)), ms, ...more)
+    timers.set(id, ms ?? 0)
+    return id
+  }
+  window.clearTimeout = (id) => (timers.delete(id), forget(id))
+  const until = (promise) => {
+    const end = () => void open--
+    open++
+    promise.then(end, end)
+    return promise
+  }
+  const ask = fetch.bind(window)
+  window.fetch = (...a) => until(ask(...a))
+  for (const way of ['arrayBuffer', 'text', 'json']) {
+    const read = Response.prototype[way]
+    Response.prototype[way] = function () {
+      return until(read.call(this))
+    }
+  }
+  const post = Worker.prototype.postMessage
+  const heard = new WeakSet()
+  Worker.prototype.postMessage = function (...a) {
+    if (!heard.has(this)) {
+      heard.add(this)
+      this.addEventListener('message', () => void open--)
+    }
+    open++
+    return post.apply(this, a)
+  }
+  const busy = (patience) => open > 0 || frames.size > 0 || [...timers.values()].some((ms) => ms <= patience)
+  window.__idle = (patience) =>
+    new Promise((done) => {
+      const end = Date.now() + 20000
+      let still = 0
+      const look = () => {
+        still = busy(patience) ? 0 : still + 1
+        if (still > 1) done(true)
+        else if (Date.now() > end) done(false)
+        else frame(look)
+      }
+      frame(look)
+    })
+}
+
+/** Waits until the page has drawn all that was started; timers beyond so many ms are not waited for. */
+export async function settled(page, patience = 100) {
+  if (!(await page.evaluate((ms) => __idle(ms), patience))) throw new Error('the page does not come to rest')
+}
+
+/**
  * Opens a page and keeps what must not happen: errors in the console, exceptions, dialogs, new windows, and requests to anywhere
  * but the page itself (a served page: its server).
  */
@@ -70,6 +140,8 @@ export async function open(browser, url, { width = 1440, height = 900, dark = fa
     ...more,
   })
   await context.addInitScript(watch)
+  await context.addInitScript(track)
+  context.setDefaultTimeout(patient)
   const page = await context.newPage()
   const wrong = []
   const served = !url.startsWith('file:')
@@ -94,8 +166,11 @@ export async function open(browser, url, { width = 1440, height = 900, dark = fa
   return { page, context, wrong }
 }
 
+/** How long anything in a page may take, in ms: long, as much else may run here, and nothing is judged by it. */
+const patient = 90000
+
 /** Waits until a view has drawn: it marks its root with data-ready. */
-export async function ready(page, view, timeout = 20000) {
+export async function ready(page, view, timeout = patient) {
   await page
     .waitForSelector(
       `#view[data-view="${view}"] [data-ready], #view[data-view="${view}"] > .empty:has-text("This view failed")`,

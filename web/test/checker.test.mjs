@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The checks see what they have to: each test does harm to a good page and expects to be told.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
 
 const hostile = '<img src=x onerror=alert(1)>'
@@ -140,7 +140,7 @@ function policed(p) {
       if (wrong.length) return { wrong: wrong.map((w) => `before anything was done: ${w}`) }
       // The page's own policy holds for what is done here: this is no evaluate() of a string.
       await page.evaluate(harm, hostile).catch((e) => wrong.push(String(e.message)))
-      await page.waitForTimeout(250)
+      await settled(page)
       const told = [...wrong, ...(await check(page))]
       await context.close()
       return {

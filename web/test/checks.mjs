@@ -146,12 +146,10 @@ export function unclean(pattern) {
   return [...found]
 }
 
-/** All of them. */
+/** All of them, in one go. */
 export async function check(page) {
-  return [
-    ...(await page.evaluate(overlaps)),
-    ...(await page.evaluate(overflow)),
-    ...(await page.evaluate(foreign)),
-    ...(await page.evaluate(unclean, raw)),
-  ]
+  const all = [overlaps, overflow, foreign, unclean].map(
+    (f) => `...(${f})(${f === unclean ? JSON.stringify(raw) : ''})`,
+  )
+  return page.evaluate(`[${all.join(', ')}]`)
 }

@@ -2,9 +2,8 @@
 
 // Counters and roofline in all views: their figures, for internal/browser to compare; that nothing of them is
 // there where there are none; that they stand every look.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
-import { settled } from './views.test.mjs'
 
 const rows = (page, label) =>
   page.evaluate((label) => {

@@ -2,9 +2,8 @@
 
 // Experts in the page: that it stands every look; its figures and the colours of its maps, for
 // internal/browser to compare; keys and links.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
-import { settled } from './views.test.mjs'
 
 async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)

@@ -2,9 +2,8 @@
 
 // Page faults in the page: every state of the tab stands every look, its figures go to internal/browser for
 // comparison, maps are read by keyboard, and a fault is found in ProfTime.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
-import { settled } from './views.test.mjs'
 
 const tab = '#stat?tab=faults'
 

@@ -2,8 +2,7 @@
 
 // Reads the figures that a page shows: their exact values (data-v) by name, for internal/browser to compare
 // with `stat --json` and the exported tables; and that what is written says the same as the exact value.
-import { open, ready } from './browser.mjs'
-import { settled } from './views.test.mjs'
+import { open, ready, settled } from './browser.mjs'
 
 const units = {
   ns: 1,

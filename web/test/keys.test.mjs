@@ -2,9 +2,9 @@
 
 // The page by keyboard and by links: every view is reached, every state is an address.
 import { readFileSync, readdirSync } from 'node:fs'
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
-import { settled, views } from './views.test.mjs'
+import { views } from './views.test.mjs'
 
 const shown = (page) => page.getAttribute('#view', 'data-view')
 const hash = (page) => page.evaluate(() => location.hash)
@@ -259,8 +259,7 @@ export function tests({ pages }) {
           await ready(page, view)
           await settled(page)
           await page.mouse.move(1, 1)
-          await settled(page)
-          await page.waitForTimeout(350) // a view may write its state into the address a little later
+          await settled(page, 1000) // a view may write its state into the address a little later
           const a = await state(page)
           const at = await hash(page)
           await page.reload()
@@ -299,7 +298,7 @@ export function tests({ pages }) {
               [view, key, value],
             )
             const n = wrong.length
-            await ready(page, view, 5000).catch(() => wrong.push('it did not get ready'))
+            await ready(page, view).catch(() => wrong.push('it did not get ready'))
             await settled(page)
             if (value.length > 5) wrong.push(...(await check(page)))
             for (let i = n; i < wrong.length; i++)
@@ -329,7 +328,7 @@ export function tests({ pages }) {
         await page.evaluate((h) => (location.hash = h), h)
         const name = h.replace(/^#\/?/, '').split('?')[0]
         const view = views.includes(name) ? name : 'summary'
-        await ready(page, view, 5000).catch(() => wrong.push(`${h}: not ready`))
+        await ready(page, view).catch(() => wrong.push(`${h}: not ready`))
         is(`${h} shows`, await shown(page), view)
       }
     })

@@ -2,9 +2,8 @@
 
 // The tab of backends: its figures, for internal/browser to compare with `stat --json`; its splits by pointer
 // and keyboard; that it stands every look; and backends in the operator graph and the timeline.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
-import { settled } from './views.test.mjs'
 
 const places = [
   '#stat?tab=backends&phase=decode',

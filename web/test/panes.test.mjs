@@ -2,8 +2,7 @@
 
 // ProfTime of two runs: search, step numbers and slowest steps go by the run that was chosen, or that the
 // last selection is of.
-import { open, ready } from './browser.mjs'
-import { settled } from './views.test.mjs'
+import { open, ready, settled } from './browser.mjs'
 
 export function tests({ pages }) {
   return pages.map((p) => ({
@@ -17,7 +16,7 @@ export function tests({ pages }) {
       const params = async (name) => {
         await page
           .waitForFunction((n) => new URLSearchParams(location.hash.split('?')[1] ?? '').has(n), name, {
-            timeout: 5000,
+            timeout: 90000,
           })
           .catch(() => wrong.push(`no ${name} in the address`))
         await settled(page)
@@ -40,7 +39,7 @@ export function tests({ pages }) {
         .waitForFunction(
           (v) => new URLSearchParams(location.hash.split('?')[1]).get('atb') !== v,
           data.second,
-          { timeout: 5000 },
+          { timeout: 90000 },
         )
         .catch(() => {})
       data.next = (await params('atb')).atb

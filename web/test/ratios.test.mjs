@@ -2,8 +2,7 @@
 
 // What follows from counters, of each weight: internal/browser compares it with what package profile computes
 // of the same counts.
-import { open, ready } from './browser.mjs'
-import { settled } from './views.test.mjs'
+import { open, ready, settled } from './browser.mjs'
 
 export function tests({ pages }) {
   return pages.map((p) => ({

@@ -2,8 +2,7 @@
 
 // Requests and slow steps: figures for internal/browser to compare with `stat --json` and `stat --slow
 // --json`, and what clicks and keys do.
-import { open, ready } from './browser.mjs'
-import { settled } from './views.test.mjs'
+import { open, ready, settled } from './browser.mjs'
 
 const go = async (page, hash) => {
   await page.evaluate((h) => (location.hash = h), hash)
@@ -120,7 +119,7 @@ async function lanes(page, is, data) {
     .waitForFunction(
       () => /shown/.test(document.querySelector('#view .lane-box').getAttribute('aria-label')),
       null,
-      { timeout: 5000 },
+      { timeout: 90000 },
     )
     .catch(() => {})
   const zoomed = await page.locator('#view .lane-box').first().getAttribute('aria-label')

@@ -4,6 +4,7 @@
 // "url", ...}], ...}; a line of JSON is printed for each test: {"test": NAME, "wrong": [TEXT...], "data":
 // ...}. internal/browser makes the pages and reads the lines.
 import { readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { launch, listener } from './browser.mjs'
 
 const [name] = process.argv.slice(2)
@@ -24,7 +25,7 @@ async function work() {
     }
   }
 }
-await Promise.all(Array.from({ length: plan.parallel ?? 3 }, work))
+await Promise.all(Array.from({ length: plan.parallel ?? Math.max(4, availableParallelism()) }, work))
 await browser.close()
 net.close()
 // Nothing may leave the machine, whoever in a page asks. Chromium itself asks its makers for updates, in

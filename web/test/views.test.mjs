@@ -2,20 +2,13 @@
 
 // Every view of every page: it gets ready, nothing is wrong in the console, nothing is asked for, nothing
 // overlaps.
-import { open, ready } from './browser.mjs'
+import { open, ready, settled } from './browser.mjs'
 import { check } from './checks.mjs'
 
 export const views = ['summary', 'dag', 'time', 'stat']
 
 /** Tabs of ProfStat that draw what no other does. */
 export const tabs = ['requests', 'slow', 'experts', 'faults', 'backends', 'remote']
-
-/** Waits until what was started has been drawn. */
-export async function settled(page) {
-  await page.evaluate(
-    () => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 60)))),
-  )
-}
 
 export function tests({ pages }) {
   const all = []
@@ -33,7 +26,7 @@ export function tests({ pages }) {
             const began = Date.now()
             await page.evaluate((v) => (location.hash = '#' + v), v)
             try {
-              await ready(page, v, p.timeout ?? 20000)
+              await ready(page, v)
             } catch {
               wrong.push('it did not get ready')
             }
@@ -44,12 +37,12 @@ export function tests({ pages }) {
             data.texts[v] = (
               await page.evaluate(() => document.getElementById('view')?.innerText ?? '')
             ).slice(0, 200_000)
-            wrong.push(...(await poke(page, v, p.thorough, first)))
+            if (!p.brief) wrong.push(...(await poke(page, v, p.thorough, first)))
             for (let i = before; i < wrong.length; i++) wrong[i] = at(wrong[i])
           }
           for (const t of tabs) {
             await page.evaluate((t) => (location.hash = '#stat?tab=' + t), t)
-            await ready(page, 'stat', p.timeout ?? 20000)
+            await ready(page, 'stat')
             await settled(page)
             const told = await check(page)
             // they have tests of their own that use them in every look

@@ -3,11 +3,9 @@
 package budget
 
 import (
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -44,24 +42,10 @@ func (e *engineSim) run(steps int, step func() int64, hits int, cost float64) {
 	}
 }
 
-// seeded returns random numbers whose seed is printed; PROFINFER_SEED gives it again.
-func seeded(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("PROFINFER_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("PROFINFER_SEED: %v", err)
-		}
-	}
-	t.Logf("PROFINFER_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
 // The budget holds whether a hit costs what was measured at the start or four times as much.
 func TestBudget(t *testing.T) {
 	const budget = 0.005
-	rng := seeded(t)
+	rng := testkit.Rand(t)
 	for _, real := range []float64{2000, 1000, 8000} {
 		e := &engineSim{g: New(budget, 0, 2000), on: true, now: 1}
 		e.run(20000, func() int64 { return 45e6 + rng.Int64N(5e6) }, 325, real)
