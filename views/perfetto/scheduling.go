@@ -25,6 +25,9 @@ type scheduling struct {
 	p     *packets
 	cpus  map[uint16]*bundle
 	tasks map[int32]task
+	clean map[string]string // names as they are written
+
+	packet, bundle, event, kind message // for reuse
 }
 
 type bundle struct {
@@ -41,7 +44,8 @@ type task struct {
 }
 
 func newScheduling(p *packets) *scheduling {
-	return &scheduling{p: p, cpus: map[uint16]*bundle{}, tasks: map[int32]task{}}
+	return &scheduling{p: p, cpus: map[uint16]*bundle{}, tasks: map[int32]task{},
+		clean: map[string]string{}}
 }
 
 func (s *scheduling) add(e *trace.Sched) {
@@ -73,22 +77,36 @@ func (s *scheduling) flush(cpu uint16, b *bundle) {
 		return
 	}
 	slices.SortStableFunc(b.events, func(x, y trace.Sched) int { return cmp.Compare(x.Time, y.Time) })
-	m := message(nil).uint(bundleCPU, uint64(cpu))
+	m := s.bundle[:0].uint(bundleCPU, uint64(cpu))
 	for i := range b.events {
 		e := &b.events[i]
 		if e.Kind != trace.SchedWakeup {
 			if b.known && b.running.NextTID != e.PrevTID {
-				m = m.sub(bundleEvent, ftraceEvent(between(&b.running, e)))
+				m = m.sub(bundleEvent, s.ftraceEvent(between(&b.running, e)))
 			}
 			b.running, b.known = *e, true
 		}
 		if e.Kind == trace.SchedLook {
 			continue
 		}
-		m = m.sub(bundleEvent, ftraceEvent(e))
+		m = m.sub(bundleEvent, s.ftraceEvent(e))
 	}
 	b.events = b.events[:0]
-	s.p.write(message(nil).uint(packetSequence, schedSequence).sub(packetFtrace, m))
+	s.bundle = m
+	s.packet = s.packet[:0].uint(packetSequence, schedSequence).sub(packetFtrace, m)
+	s.p.write(s.packet)
+}
+
+// name returns a thread's name as it is written.
+func (s *scheduling) name(comm string) string {
+	c, ok := s.clean[comm]
+	if !ok {
+		c = clean.Perfetto(comm)
+		if len(s.clean) < maxTasks {
+			s.clean[comm] = c
+		}
+	}
+	return c
 }
 
 // between makes up for switches that were not recorded: the task that ran last hands its CPU to the one that
@@ -107,21 +125,24 @@ func (s *scheduling) flushAll() {
 	}
 }
 
-// ftraceEvent writes an event with its plain times: compact_sched drops each CPU's first switch.
-func ftraceEvent(e *trace.Sched) message {
-	m := message(nil).uint(ftraceTime, uint64(max(0, e.Time)))
+// ftraceEvent encodes an event with its plain times, as compact_sched drops each CPU's first switch. It is valid
+// until the next call.
+func (s *scheduling) ftraceEvent(e *trace.Sched) message {
+	s.event = s.event[:0].uint(ftraceTime, uint64(max(0, e.Time)))
 	if e.Kind == trace.SchedWakeup {
 		// SchedWakingFtraceEvent: comm 1, pid 2, prio 3, success 4, target_cpu 5; the event's own pid
 		// is the waker.
-		w := message(nil).str(1, clean.Perfetto(e.NextComm)).int(2, int64(e.NextTID)).int(3,
+		s.kind = s.kind[:0].str(1, s.name(e.NextComm)).int(2, int64(e.NextTID)).int(3,
 			int64(e.NextPrio)).int(4, 1).int(5, int64(e.CPU))
-		return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceWaking, w)
+		s.event = s.event.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceWaking, s.kind)
+		return s.event
 	}
 	// SchedSwitchFtraceEvent: prev comm 1, pid 2, prio 3, state 4; next comm 5, pid 6, prio 7.
-	w := message(nil).str(1, clean.Perfetto(e.PrevComm)).int(2, int64(e.PrevTID)).int(3,
+	s.kind = s.kind[:0].str(1, s.name(e.PrevComm)).int(2, int64(e.PrevTID)).int(3,
 		int64(e.PrevPrio)).int(4, reported(e.PrevState)).
-		str(5, clean.Perfetto(e.NextComm)).int(6, int64(e.NextTID)).int(7, int64(e.NextPrio))
-	return m.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceSwitch, w)
+		str(5, s.name(e.NextComm)).int(6, int64(e.NextTID)).int(7, int64(e.NextPrio))
+	s.event = s.event.uint(ftracePID, uint64(uint32(e.PrevTID))).sub(ftraceSwitch, s.kind)
+	return s.event
 }
 
 // reported converts a task's state from the kernel's internal value to the one in its trace
