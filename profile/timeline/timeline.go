@@ -45,8 +45,9 @@ type Options struct {
 // them.
 type Timeline struct {
 	SchemaVersion int       `json:"schema_version"`
-	Start         int64     `json:"start_ns,string"` // boottime: it does not fit a float64 exactly
-	Dur           int64     `json:"dur_ns"`          // to the last event
+	Start         int64     `json:"start_ns,string"`   // boottime: it does not fit a float64 exactly
+	Dur           int64     `json:"dur_ns"`            // to the last event
+	From          int64     `json:"from_ns,omitempty"` // when what is shown begins, where it is a part of the run
 	Level         string    `json:"level"`
 	Processes     []Process `json:"processes"`
 	// Threads of the engines. Chunks refer to them by their index here, which is not in order of tid.
@@ -396,6 +397,9 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 	}
 	t := &b.t
 	t.SchemaVersion, t.Start, t.Dur, t.Level = TimelineSchema, h.First, max(0, h.Last-h.First), h.Meta.Level
+	if h.Part != nil {
+		t.From = h.Part.From - h.First
+	}
 	t.Counters = summary.CountersOf(h.Meta.Counters)
 	t.Counters = t.Counters[:min(len(t.Counters), maxCountColumns)]
 	for i := range h.Processes {

@@ -18,8 +18,14 @@ import (
 // in progress in the run and by its graph definitions, not by its length. The header reports what the trace
 // lacks, even where the table does not show it.
 func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
+	return ExportPart(r, nil, name, format, w)
+}
+
+// ExportPart is [Export] of a part of the recording; nil: all of it.
+func ExportPart(r *trace.Reader, part *profile.Chosen, name, format string, w io.Writer) (*profile.Header,
+	error) {
 	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) {
-		return profile.Replay(r, s)
+		return profile.ReplayPart(r, s, part)
 	}, name, format, w)
 }
 
@@ -425,6 +431,10 @@ func runRow(h *profile.Header) *RunRow {
 	}
 	r.LostEvents, r.ThrottledNs = when(!uncounted || lost > 0, lost), &throttled
 	r.ProbeCostNs = probeCost(h)
+	if h.Part != nil {
+		part := h.Part.String()
+		r.Part = &part
+	}
 	return r
 }
 
