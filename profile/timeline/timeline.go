@@ -36,7 +36,12 @@ type Options struct {
 	// Pack compresses each chunk when it is finished, so that memory holds no uncompressed ones; nil: they
 	// stay as they are.
 	Pack func([]byte) ([]byte, error)
-	Book *facts.Book // shared with other sinks of the replay; nil: none
+	// Trim chooses which chunks stay (Chunk.Kept) once those there are together have more than Limit bytes,
+	// packed: it bounds memory. It is called with half of that as its limit, and times are not yet relative
+	// to Start. 0: all stay.
+	Limit int
+	Trim  func(t *Timeline, limit int)
+	Book  *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. Numerous items (spans of
@@ -180,6 +185,7 @@ type Builder struct {
 	same    map[opContent]int32
 	strings map[string]int64
 
+	packed   int // bytes of all chunks
 	ops      opChunk
 	steps    columns
 	late     []int64               // stepColLate, which is known only later
@@ -421,7 +427,7 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 	for i := range t.Chunks {
 		t.Chunks[i].Start -= t.Start
 		t.Chunks[i].Base -= t.Start
-		t.Chunks[i].Kept = true
+		t.Chunks[i].Kept = t.Chunks[i].Data != nil
 	}
 	for i := range t.Marks {
 		t.Marks[i].Start -= t.Start
