@@ -45,6 +45,19 @@ struct {
 
 static struct words zero_words;
 
+/* what copying a tensor needs and counts: no pointers, so that it can be handed to a global function */
+struct copying {
+	u64 shape;
+	u32 tgid;
+	u32 owner;
+	u32 pass;
+	u32 size;	/* of a tensor */
+	u32 n_defs;
+	u32 failed;
+	u32 full;
+	u32 pad;	/* all of it is initialized: older verifiers ask for that */
+};
+
 struct walk {
 	struct layout *l;
 	struct words *room;
@@ -53,11 +66,9 @@ struct walk {
 	u64 op_sequence;	/* so far: experts.h */
 	u32 tgid;
 	u32 n;	/* in the upper half of 8 bytes: see below */
-	u32 n_defs;
 	u32 failed;
-	u32 full;
-	u32 pass;
 	u32 owner;
+	struct copying copying;
 };
 
 /*
@@ -81,13 +92,27 @@ static __always_inline u32 word_at(struct words *t, u32 off)
 	return i < TENSOR_WORDS ? t->w[i] : 0; /* one that is absent lies behind the end */
 }
 
+/* Mixes the words of a tensor that the masks name into a hash. Global: as copy_tensor. */
+__noinline u64 hash_words(struct words *t, u64 h, u64 m0, u64 m1)
+{
+	int k;
+
+	if (!t)
+		return h;
+	/* masked, not branched upon: the verifier would follow every combination of bits */
+	for (k = 0; k < 64; k++)
+		h = mix(h, t->w[k] & -((m0 >> k) & 1));
+	for (k = 0; k < TENSOR_WORDS - 64; k++)
+		h = mix(h, t->w[64 + k] & -((m1 >> k) & 1));
+	return h;
+}
+
 static long hash_node(u32 i, struct walk *w)
 {
 	struct layout *l = w->l;
 	struct words *t = w->room;
-	u64 addr = 0, view = 0, h = w->shape, m0, m1;
+	u64 addr = 0, m0, m1;
 	u32 size = l->tensor_size;
-	int k;
 
 	if (i >= w->n)
 		return 1;
@@ -98,100 +123,109 @@ static long hash_node(u32 i, struct walk *w)
 		w->failed++;
 		return w->failed > 64;
 	}
-	bpf_probe_read_user(&view, 8, (void *)(addr + l->tensor_view_src));
 	m0 = l->always[0];
 	m1 = l->always[1];
-	if (!view) {
+	if (!user_u64(addr + l->tensor_view_src)) {
 		m0 |= l->own[0];
 		m1 |= l->own[1];
 	}
-	h = mix(h, addr);
-	/* masked, not branched upon: the verifier would follow every combination of bits */
-	for (k = 0; k < 64; k++)
-		h = mix(h, t->w[k] & -((m0 >> k) & 1));
-	for (k = 0; k < TENSOR_WORDS - 64; k++)
-		h = mix(h, t->w[64 + k] & -((m1 >> k) & 1));
-	w->shape = h;
+	w->shape = hash_words(t, mix(w->shape, addr), m0, m1);
 	if (routing_wanted)
 		w->op_sequence = mix(mix(w->op_sequence, word_at(t, l->tensor_op)), word_at(t, l->tensor_flags));
 	return 0;
 }
 
-/* Copies one tensor into the ring of definitions. Returns 0 if it is there. */
-static __always_inline int copy_tensor(struct walk *w, u32 type, u32 index, u64 addr)
+/*
+ * Copies one tensor into the ring of definitions. Returns 0 if it is there. Global: the verifier looks at it
+ * once, and not on each of the paths that lead to its calls.
+ */
+__noinline int copy_tensor(struct copying *c, u32 type, u32 index, u64 addr)
 {
-	struct shape_key key = { .shape = w->shape, .addr = addr, .owner = w->owner, .pass = w->pass };
-	u32 size = w->l->tensor_size;
+	struct shape_key key = {};
 	struct def *d;
+	u32 size;
 	u8 one = 1;
 
+	if (!c)
+		return -1;
+	key.shape = c->shape;
+	key.addr = addr;
+	key.owner = c->owner;
+	key.pass = c->pass;
 	if (type == REC_LEAF && bpf_map_lookup_elem(&copied, &key))
 		return 0;
 	d = bpf_ringbuf_reserve(&defs, sizeof(*d), 0);
 	if (!d) {
-		w->full = 1;
+		c->full = 1;
 		return -1;
 	}
+	size = c->size;
 	if (size > TENSOR_MAX)
 		size = TENSOR_MAX;
 	d->type = type;
-	d->tgid = w->tgid;
-	d->shape = w->shape;
+	d->tgid = c->tgid;
+	d->shape = c->shape;
 	d->addr = addr;
 	d->index = index;
 	d->size = size;
 	if (bpf_probe_read_user(d->raw, size, (void *)addr)) {
 		d->size = 0;
-		w->failed++;
+		c->failed++;
 	}
 	bpf_ringbuf_submit(d, BPF_RB_NO_WAKEUP);
 	bpf_map_update_elem(&copied, &key, &one, BPF_ANY);
-	w->n_defs++;
+	c->n_defs++;
+	return 0;
+}
+
+/* Copies what a node is computed from: what is no node before it is a leaf. Global: as copy_tensor. */
+__noinline int copy_sources(struct copying *c, struct layout *l, u32 index, u64 addr)
+{
+	u64 src;
+	int k;
+
+	if (!c || !l)
+		return -1;
+	for (k = 0; k < 16; k++) {
+		if (k >= l->max_src)
+			break;
+		src = user_u64(addr + l->tensor_src + (u64)k * 8);
+		if (src && copy_tensor(c, REC_LEAF, index, src))
+			return -1;
+	}
+	src = user_u64(addr + l->tensor_view_src);
+	if (src && copy_tensor(c, REC_LEAF, index, src))
+		return -1;
 	return 0;
 }
 
 static long copy_node(u32 i, struct walk *w)
 {
-	struct layout *l = w->l;
-	u64 addr = 0, src;
-	int k;
+	u64 addr = 0;
 
 	if (i >= w->n)
 		return 1;
 	if (bpf_probe_read_user(&addr, 8, (void *)(w->nodes + (u64)i * 8))) {
-		w->failed++;
-		return w->failed > 64;
+		w->copying.failed++;
+		return w->copying.failed > 64;
 	}
-	if (copy_tensor(w, REC_NODE, i, addr))
-		return 1;
-	/* its sources: what is no node before it is a leaf */
-	for (k = 0; k < 16; k++) {
-		if (k >= l->max_src)
-			break;
-		src = 0;
-		bpf_probe_read_user(&src, 8, (void *)(addr + l->tensor_src + (u64)k * 8));
-		if (src && copy_tensor(w, REC_LEAF, i, src))
-			return 1;
-	}
-	src = 0;
-	bpf_probe_read_user(&src, 8, (void *)(addr + l->tensor_view_src));
-	if (src && copy_tensor(w, REC_LEAF, i, src))
-		return 1;
-	return 0;
+	return copy_tensor(&w->copying, REC_NODE, i, addr) || copy_sources(&w->copying, w->l, i, addr);
 }
 
 static __always_inline int define(struct mark *m, struct walk *w)
 {
 	struct shape_key key = { .shape = w->shape, .owner = w->owner };
+	struct copying *c = &w->copying;
 	struct shape_end *e;
 	u8 one = 1;
 
-	w->pass = m->ts;
-	w->n_defs = 0;
-	w->failed = 0;
-	w->full = 0;
+	c->shape = w->shape;
+	c->tgid = w->tgid;
+	c->owner = w->owner;
+	c->pass = m->ts;
+	c->size = w->l->tensor_size;
 	bpf_loop(MAX_NODES, copy_node, w, 0);
-	if (!w->full) {
+	if (!c->full) {
 		e = bpf_ringbuf_reserve(&defs, sizeof(*e), 0);
 		if (e) {
 			e->type = REC_SHAPE_END;
@@ -199,8 +233,8 @@ static __always_inline int define(struct mark *m, struct walk *w)
 			e->shape = w->shape;
 			e->ts = m->ts;
 			e->n_nodes = w->n;
-			e->n_defs = w->n_defs;
-			e->failed = w->failed;
+			e->n_defs = c->n_defs;
+			e->failed = c->failed;
 			e->claimed = m->n_nodes;
 			e->op_sequence = w->op_sequence;
 			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);

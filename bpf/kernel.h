@@ -76,6 +76,38 @@ static __always_inline u64 get_arg(struct regs *ctx, struct arg *a)
 	return 0;
 }
 
+/*
+ * Numbers in the process's memory; 0 where they cannot be read. Global functions: the verifier looks at each
+ * once, and knows nothing of what it returns, so that paths which differ before a call are one behind it.
+ */
+__noinline u64 user_u64(u64 at)
+{
+	u64 v = 0;
+
+	if (at)
+		bpf_probe_read_user(&v, sizeof(v), (void *)at);
+	return v;
+}
+
+/* at 0: none, and otherwise is returned */
+__noinline u32 user_u32(u64 at, u32 otherwise)
+{
+	u32 v = otherwise;
+
+	if (at)
+		bpf_probe_read_user(&v, sizeof(v), (void *)at);
+	return v;
+}
+
+__noinline u32 user_u8(u64 at, u32 otherwise)
+{
+	u8 v = otherwise;
+
+	if (at)
+		bpf_probe_read_user(&v, sizeof(v), (void *)at);
+	return v;
+}
+
 struct sched_entity {
 	u64 nr_migrations;
 } __attribute__((preserve_access_index));

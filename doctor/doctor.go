@@ -14,6 +14,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
 )
 
 // SchemaVersion of the report as JSON.
@@ -77,7 +78,7 @@ type Report struct {
 type Engine interface {
 	// Plan and PlanFiles find an engine in what a process has mapped, and in files. The error is
 	// *[engine.NotFound], *[engine.Incomplete], or a read error.
-	Plan(pid int) (*engine.Plan, error)
+	Plan(pid int, unmapped []target.Mapping) (*engine.Plan, error)
 	PlanFiles(files []engine.OpenedFile) (*engine.Plan, error)
 	// Owns reports whether a library, by its name, probably belongs to an engine.
 	Owns(soname string) bool

@@ -114,7 +114,7 @@ func lookPID(in Engine, pid int) (*Target, error) {
 	t := newTarget()
 	t.PID, t.Comm = pid, st.Comm
 	t.Command, _ = target.Cmdline(pid)
-	plan, err := in.Plan(pid)
+	plan, err := in.Plan(pid, nil)
 	if errors.Is(err, target.ErrNoProcess) {
 		return nil, err
 	}

@@ -35,7 +35,8 @@ type Cost struct {
 
 const (
 	evictBytes = 8 << 20 // more than the caches of one core
-	coldHits   = 25
+	coldHits   = 13
+	loopHits   = 2000
 )
 
 // cold times single calls, each after evicting the caches.
@@ -53,9 +54,11 @@ func cold(evict []byte) time.Duration {
 	return best[coldHits/2]
 }
 
-// Cost measures the cost of a hit on this machine by probing a call inside profinfer itself. It takes about
-// 0.1 s.
+// Cost measures the cost of a hit on this machine by probing a call inside profinfer itself. It takes some
+// 30 ms, most of which the kernel waits. The probe no longer records, but stays until CostOver.
 func (s *Session) Cost() (c Cost, err error) {
+	s.CostOver()
+	s.costGone(true)
 	pid := os.Getpid()
 	entry := uint64(reflect.ValueOf(measure).Pointer())
 	callee := uint64(reflect.ValueOf(measured).Pointer())
@@ -90,13 +93,12 @@ func (s *Session) Cost() (c Cost, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer a.Release()
-	const n = 4000
+	s.measured = a
 	run := func() time.Duration {
 		best := time.Duration(1 << 62)
 		for range 3 {
 			t := time.Now()
-			_ = measure(n)
+			_ = measure(loopHits)
 			best = min(best, time.Since(t))
 		}
 		return best
@@ -110,14 +112,48 @@ func (s *Session) Cost() (c Cost, err error) {
 		return c, err
 	}
 	with, coldWith := run(), cold(evict)
-	err = a.Detach()
+	err = a.Stop()
 	var e Events
 	s.Drain(&e)
-	if len(e.Hits) < n && s.RingBytes() > 6*n*slotBytes {
-		return c, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits), 3*n)
+	if len(e.Hits) < loopHits && s.RingBytes() > 6*loopHits*slotBytes {
+		return c, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits),
+			3*loopHits)
 	}
 	s.Lost() // what did not fit here is not a loss of the recording
-	c.Loop = max(0, with-without) / n
+	c.Loop = max(0, with-without) / loopHits
 	c.Cold = max(c.Loop, coldWith-coldWithout)
 	return c, err
+}
+
+// CostOver begins to remove what Cost has probed, beside everything else: the kernel waits for grace periods.
+// While it does, it sets other probes without waiting for one: this is best called where they follow soon.
+// Where it is not called, Close removes the probe.
+func (s *Session) CostOver() {
+	a := s.measured
+	if a == nil || s.unmeasured != nil {
+		return
+	}
+	done := make(chan struct{})
+	s.unmeasured = done
+	go func() {
+		defer close(done)
+		a.Detach() //nolint:errcheck // it records nothing any more
+	}()
+}
+
+// costGone returns the numbers of what Cost has probed once it is detached. wait: until then.
+func (s *Session) costGone(wait bool) {
+	if s.measured == nil || s.unmeasured == nil {
+		return
+	}
+	if !wait {
+		select {
+		case <-s.unmeasured:
+		default:
+			return
+		}
+	}
+	<-s.unmeasured
+	s.measured.Release()
+	s.measured = nil
 }

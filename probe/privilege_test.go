@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/btf"
 )
 
 const unprivileged = "Name:\tprofinfer\nUid:\t1000\t1000\t1000\t1000\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\n" +
@@ -172,7 +173,7 @@ func TestSchedRefused(t *testing.T) {
 		if err := s.faults.set(spec); err != nil {
 			t.Fatal(err)
 		}
-		noSched, err := s.load(spec, true)
+		noSched, err := s.load(spec, true, btf.NewCache())
 		if err != nil || noSched == nil {
 			t.Fatalf("%s: %v, %v", name, noSched, err)
 		}

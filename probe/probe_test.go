@@ -4,7 +4,9 @@ package probe
 
 import (
 	"os"
+	"slices"
 	"testing"
+	"time"
 )
 
 // needBPF skips where probes cannot be had, unless they have to work.
@@ -58,5 +60,16 @@ func TestCost(t *testing.T) {
 	s.Drain(&e)
 	if len(e.Hits) != 0 {
 		t.Errorf("%d hits after detaching", len(e.Hits))
+	}
+	free := s.numbers.free
+	s.CostOver()
+	for range 1000 {
+		if s.Drain(&e); s.measured == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if s.measured != nil || len(s.numbers.free) != len(free)+1 || slices.Index(s.numbers.pids[:], 0) != 0 {
+		t.Error("its probe is not gone, or its numbers are not free")
 	}
 }

@@ -61,6 +61,8 @@ type Session struct {
 	counters   Counters
 	filter     Filter
 	faults     faultSource
+	measured   *Attachment   // what Cost has probed; nil: nothing, or not any more
+	unmeasured chan struct{} // closed when that is detached; nil: it was not begun
 }
 
 // Open loads the kernel side. Errors name what is missing (a privilege, a kernel feature) and what to do.
@@ -72,6 +74,10 @@ func Open(cfg Config) (*Session, error) {
 	if !cfg.single {
 		f, unused := Multi()
 		s.multi = f.Err == nil && unused == ""
+	}
+	types := btf.NewCache()
+	if cfg.Sched {
+		go types.Kernel() // takes as long as verifying the programs that need no types
 	}
 	spec, err := loadKernel()
 	if err != nil {
@@ -118,21 +124,28 @@ func Open(cfg Config) (*Session, error) {
 		return nil, err
 	}
 
-	btfErr, err := s.load(spec.Copy(), cfg.Sched)
+	rings := make(chan openedRings, 1)
+	go func() { rings <- openRings(cpus, size) }()
+	btfErr, err := s.load(spec.Copy(), cfg.Sched, types)
 	if err != nil && s.faults.enter {
 		if err := s.faults.unbegun(spec); err != nil {
 			return nil, err
 		}
-		btfErr, err = s.load(spec, cfg.Sched)
+		btfErr, err = s.load(spec, cfg.Sched, types)
 	}
+	opened := <-rings
+	s.perCPU, s.inner = opened.rings, opened.maps
 	if err != nil {
+		s.Close()
 		return nil, err
 	}
 	if err := cfg.Filter.fill(&s.objs); err != nil {
 		s.Close()
 		return nil, err
 	}
-	if s.inner, err = cfg.Counters.fill(s.objs.Counters, cpus); err != nil {
+	inner, err := cfg.Counters.fill(s.objs.Counters, cpus)
+	s.inner = append(s.inner, inner...)
+	if err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -141,22 +154,13 @@ func Open(cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("rings of %d KiB for %d CPUs: %w (a smaller --ring-size may help)", total>>10,
 			cpus, err)
 	}
-	for cpu := range cpus {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
-		if err == nil {
-			s.inner = append(s.inner, m)
-			err = s.objs.Rings.Put(uint32(cpu), m)
-		}
-		var r *ring
-		if err == nil {
-			r, err = mapRing(m)
-		}
-		if err != nil {
-			s.Close()
-			return nil, fmt.Errorf("a ring of %d KiB for CPU %d: %w (a smaller --ring-size may help)",
-				size>>10, cpu, err)
-		}
-		s.perCPU = append(s.perCPU, r)
+	if err = opened.err; err == nil {
+		err = putAll(s.objs.Rings, opened.maps)
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("rings of %d KiB for %d CPUs: %w (a smaller --ring-size may help)", size>>10,
+			cpus, err)
 	}
 	if s.marks, err = mapRing(s.objs.Marks); err == nil {
 		s.defs, err = mapRing(s.objs.Defs)
@@ -191,30 +195,72 @@ func ringBytes(want, cpus int) int {
 
 // load loads the object. It omits the scheduler's programs if the kernel has no BTF for them or refuses them
 // (when locked down, it lets no program read its memory): noSched says why.
-func (s *Session) load(spec *ebpf.CollectionSpec, sched bool) (noSched, err error) {
+func (s *Session) load(spec *ebpf.CollectionSpec, sched bool, types *btf.Cache) (noSched, err error) {
 	s.faults.off(spec)
 	full := spec.Copy()
-	if sched {
-		if _, err := btf.LoadKernelSpec(); err != nil {
-			noSched = fmt.Errorf("no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w",
-				err)
-			sched = false
-		}
-	}
 	if !sched {
 		withoutSched(full)
 	}
-	err = full.LoadAndAssign(&s.objs, nil)
+	opts := &ebpf.CollectionOptions{Cache: types}
+	err = full.LoadAndAssign(&s.objs, opts)
 	if err != nil && sched {
 		withoutSched(spec)
-		if spec.LoadAndAssign(&s.objs, nil) == nil {
-			return fmt.Errorf("no scheduling events: the kernel refuses their programs: %w", err), nil
+		if spec.LoadAndAssign(&s.objs, opts) == nil {
+			noSched = fmt.Errorf("no scheduling events: the kernel refuses their programs: %w", err)
+			if _, err := types.Kernel(); err != nil {
+				noSched = fmt.Errorf(
+					"no scheduling events: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF): %w", err)
+			}
+			return noSched, nil
 		}
 	}
 	if err != nil {
 		return nil, loadError(err)
 	}
-	return noSched, nil
+	return nil, nil
+}
+
+// openedRings are the scheduler's rings, one a CPU.
+type openedRings struct {
+	maps  []*ebpf.Map
+	rings []*ring
+	err   error
+}
+
+func openRings(cpus, size int) (o openedRings) {
+	for range cpus {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "ring", Type: ebpf.RingBuf, MaxEntries: uint32(size)})
+		if err != nil {
+			o.err = err
+			return o
+		}
+		o.maps = append(o.maps, m)
+		r, err := mapRing(m)
+		if err != nil {
+			o.err = err
+			return o
+		}
+		o.rings = append(o.rings, r)
+	}
+	return o
+}
+
+// putAll makes maps the elements of an array of maps. One by one the kernel waits for a grace period after
+// each; it takes all at once since Linux 5.14.
+func putAll(array *ebpf.Map, maps []*ebpf.Map) error {
+	var keys, fds []uint32
+	for i, m := range maps {
+		keys, fds = append(keys, uint32(i)), append(fds, uint32(m.FD()))
+	}
+	if _, err := array.BatchUpdate(keys, fds, nil); err == nil {
+		return nil
+	}
+	for i, m := range maps {
+		if err := array.Put(uint32(i), m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutSched removes the scheduler's programs from the object; the others need no BTF.
@@ -257,6 +303,8 @@ func (s *Session) RingBytes() int { return len(s.hits[0].slots) * slotBytes }
 // Close detaches what is still attached to the kernel and frees the rings. The owners of attachments must
 // have closed them before.
 func (s *Session) Close() error {
+	s.CostOver()
+	s.costGone(true)
 	var errs []error
 	for _, l := range s.sched {
 		errs = append(errs, l.Close())
@@ -287,6 +335,7 @@ func (s *Session) Close() error {
 // Drain empties the rings into e, definitions last: anything that a mark in e refers to was sent before it.
 func (s *Session) Drain(e *Events) {
 	e.reset()
+	s.costGone(false)
 	for cpu, b := range s.hits {
 		e.Fill = max(e.Fill, float64(b.waiting())/float64(len(b.slots)))
 		if !b.drain(uint16(cpu), &s.pids, &s.counters, e) {

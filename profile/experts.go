@@ -4,6 +4,7 @@ package profile
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/profinfer/profinfer/trace"
 )
@@ -33,7 +34,7 @@ type Choice struct {
 	rows     []bool // seen
 	handed   bool
 	same     *Choice // equal choice of an earlier graph of the step
-	distinct int     // their number plus one; 0: not counted yet
+	distinct int32   // their number plus one; 0: not counted yet. Atomic
 }
 
 // UnknownExpert marks a choice that was not seen.
@@ -43,12 +44,14 @@ const UnknownExpert = -1
 func (c *Choice) Whole() bool { return c != nil && !c.Slots && c.Seen == c.Tokens }
 
 // Distinct returns how many different experts (or slots) were chosen; unseen choices are left out. It caches
-// the result, so call it from one goroutine.
+// the result.
 func (c *Choice) Distinct() int {
-	if c.distinct == 0 {
-		c.distinct = len(c.Set()) + 1
+	n := atomic.LoadInt32(&c.distinct)
+	if n == 0 {
+		n = int32(len(c.Set()) + 1)
+		atomic.StoreInt32(&c.distinct, n)
 	}
-	return c.distinct - 1
+	return int(n - 1)
 }
 
 // Set returns the distinct chosen experts, in the order in which tokens chose them.

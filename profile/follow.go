@@ -131,10 +131,10 @@ func (p *replayer) takeEarly(q *Proc, pool uint64) {
 	}
 }
 
-// switchedOn notes a thread's off-CPU interval and until when it was blocked.
-func (t *thread) switchedOn(from, to, blocked int64) {
+// wasOff notes an off-CPU interval of a thread that works on a followed graph.
+func (t *thread) wasOff(off offTime) {
 	if t.at != nil && !t.at.closed {
-		t.rec.off = append(t.rec.off, offTime{Span{from, to}, blocked})
+		t.rec.off = append(t.rec.off, off)
 	}
 }
 

@@ -3,6 +3,7 @@
 package profile
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/profinfer/profinfer/trace"
@@ -96,6 +97,30 @@ func TestFollowAlarm(t *testing.T) {
 			if len(h.Losses) != 1 || h.Losses[0].Why != "unmatched" || h.Losses[0].Events < 7 {
 				t.Errorf("%s, one more %v: losses %v", what, extra, h.Losses)
 			}
+		}
+	}
+}
+
+// TestFollowAfterLostEnd: where a step's end and its graph's are lost, the steps after it are followed with
+// all their threads, as those before it.
+func TestFollowAfterLostEnd(t *testing.T) {
+	s := NewScene(t)
+	OpLevel(s)
+	s.Learned()
+	s.Watch(900, trace.WatchArrivals, "following")
+	s.Arrivals(1000)
+	s.B.Marks = slices.DeleteFunc(s.B.Marks, func(m trace.Mark) bool {
+		return m.Kind == trace.MarkGraphEnd || m.Kind == trace.MarkStepEnd
+	})
+	s.Arrivals(2000)
+	s.Arrivals(3000)
+	s.Done()
+	if len(s.c.steps) != 2 || len(s.c.ops) != 6 {
+		t.Fatalf("%d steps, %d operators", len(s.c.steps), len(s.c.ops))
+	}
+	for _, o := range s.c.ops {
+		if len(o.Threads) != 2 || o.Incomplete {
+			t.Errorf("%s at %d: %d threads, incomplete %v", o.Op, o.Start, len(o.Threads), o.Incomplete)
 		}
 	}
 }

@@ -126,18 +126,16 @@ type Proc struct {
 
 // thread is one thread during replay.
 type thread struct {
-	tid      int32
-	offSince int64 // when it left its CPU; 0: it is on one, or unknown
-	off      int64 // off-CPU time so far
-	blocked  blocking
+	tid int32
+	off offCPU
 
-	// The operator it is in or was in last: its graph, its index in the operator's threads, and the value of
+	// The operator it is in or was in last: its graph, its index in the operator's threads, and the sums of
 	// off at its begin.
 	exec      *exec
 	begun     int // the value of exec.begun then
 	slot      int
 	offAt     int64
-	blockedAt int64 // the value of blocked.sum then
+	blockedAt int64
 	in        bool
 
 	ith uint16 // its index in its team, as last reported, or UnknownIth
@@ -308,9 +306,11 @@ func (p *replayer) process(i *trace.Process) {
 		}
 	}
 	q.info = &info
-	q.ofEngine = ofEngine{VocabularyOf(info.Engine)}
-	for _, sh := range q.Shapes {
-		sh.ofEngine = q.ofEngine
+	if v := VocabularyOf(info.Engine); v != q.vocabulary {
+		q.ofEngine = ofEngine{v}
+		for _, sh := range q.Shapes {
+			sh.ofEngine = q.ofEngine
+		}
 	}
 	for k := range info.Sites {
 		if r := info.Sites[k].Role; r == trace.RoleOpBegin || r == trace.RoleOpEnd {
@@ -348,27 +348,23 @@ func (p *replayer) seen(t int64) {
 // Switched tracks the off-CPU time of threads.
 func (p *replayer) Switched(s *trace.Sched) error {
 	p.seen(s.Time)
-	if s.Kind == trace.SchedSwitch {
+	switch s.Kind {
+	case trace.SchedSwitch:
 		if q := p.procs[s.PrevPID]; q != nil {
-			t := q.thread(s.PrevTID)
-			t.offSince = s.Time
-			t.blocked.left(s)
+			q.thread(s.PrevTID).off.leave(s)
 			p.comms[s.PrevTID] = s.PrevComm
 		}
 		if q := p.procs[s.NextPID]; q != nil {
 			t := q.thread(s.NextTID)
-			if t.offSince != 0 {
-				t.off += s.Time - t.offSince
-				t.switchedOn(t.offSince, s.Time, t.blocked.end(s.Time))
-				t.offSince = 0
+			if off, ok := t.off.enter(s); ok {
+				t.wasOff(off)
 			}
 			p.comms[s.NextTID] = s.NextComm
 		}
-	}
-	if s.Kind == trace.SchedWakeup {
+	case trace.SchedWakeup:
 		if q := p.procs[s.NextPID]; q != nil {
 			if t := q.threads[s.NextTID]; t != nil {
-				t.blocked.end(s.Time)
+				t.off.wake(s)
 			}
 		}
 	}

@@ -72,8 +72,8 @@ func (p *replayer) opBegin(q *Proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	o.Threads = append(o.Threads, OpThread{TID: h.TID, Ith: h.Ith, CPU: h.CPU, Start: h.Time})
 	x.ends = append(x.ends, 0)
 	o.Team = max(o.Team, int(h.Nth))
-	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1, t.off,
-		t.blocked.sum, true, true
+	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1,
+		t.off.sum, t.off.blocked, true, true
 	if p.count.counters != nil {
 		t.meter.begin(&p.count, p.count.take(h))
 	}
@@ -130,7 +130,7 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 	th := &x.cur.Threads[t.slot]
 	if th.TID == t.tid && x.ends[t.slot] == 0 {
 		x.ends[t.slot] = h.Time
-		th.OffCPU, th.Blocked = t.off-t.offAt, t.blocked.sum-t.blockedAt
+		th.OffCPU, th.Blocked = t.off.sum-t.offAt, t.off.blocked-t.blockedAt
 		th.Busy = h.Time - th.Start - th.OffCPU
 		if p.count.counters != nil {
 			counts, scaled := t.meter.end(&p.count, p.count.take(h))

@@ -109,7 +109,8 @@ func (p *replayer) abandon(q *Proc, t *thread) {
 		}
 	}
 	t.execs = nil
-	q.open = slices.DeleteFunc(q.open, func(x *exec) bool { return x.closed })
+	over := func(x *exec) bool { return x.closed }
+	q.open, q.followed = slices.DeleteFunc(q.open, over), slices.DeleteFunc(q.followed, over)
 }
 
 // batchOf counts a batch's sequences and the tokens whose logits are requested.

@@ -144,21 +144,26 @@ func (r *recorder) rotate() error {
 // maxDetach bounds the processes that are detached at a time: each probe occupies a thread of profinfer.
 const maxDetach = 8
 
-// letGo detaches ended processes in parallel with everything else, as this takes long enough for another
-// process to load its engine meanwhile. Their numbers are released once what they left in the rings was read.
+// leave begins to detach an ended process, in parallel with everything else, as this takes long enough for
+// another process to load its engine meanwhile.
+func (r *recorder) leave(p *process) {
+	if p.leaving {
+		return
+	}
+	p.leaving = true
+	p.att.Stop()
+	r.leaving.Go(func() {
+		r.detach <- struct{}{}
+		p.att.Detach()
+		<-r.detach
+		r.gone <- p
+	})
+}
+
+// letGo detaches ended processes. Their numbers are released once what they left in the rings was read.
 func (r *recorder) letGo() error {
 	for _, p := range r.ended {
-		if p.leaving {
-			continue
-		}
-		p.leaving = true
-		p.att.Stop()
-		r.leaving.Go(func() {
-			r.detach <- struct{}{}
-			p.att.Detach()
-			<-r.detach
-			r.gone <- p
-		})
+		r.leave(p)
 	}
 	for more := true; more; {
 		select {

@@ -16,8 +16,10 @@ import (
 // asked is an engine that counts how often backends are asked for.
 type asked struct{ n *int }
 
-func (asked) Plan(int) (*engine.Plan, error) { return nil, errors.New("no engine") }
-func (asked) Dull(int, target.Mapping) bool  { return false }
+func (asked) Plan(int, []target.Mapping) (*engine.Plan, error) {
+	return nil, errors.New("no engine")
+}
+func (asked) Dull(int, target.Mapping) bool { return false }
 func (a asked) Backends(int, *engine.Plan, uint64) ([]engine.File, []engine.Site, error) {
 	*a.n++
 	return nil, nil, nil

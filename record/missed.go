@@ -7,6 +7,7 @@ import (
 
 	"github.com/profinfer/profinfer/engine"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -27,9 +28,12 @@ type missedProcess struct {
 }
 
 // maps remembers that a process mapped a file that may belong to an engine.
-func (p *process) maps(f fileKey) {
+func (p *process) maps(m target.Mapping) {
 	if p.plan == nil && len(p.mapped) < maxMapped {
-		p.mapped = append(p.mapped, f)
+		p.mapped = append(p.mapped, fileKey{m.Dev, m.Inode})
+	}
+	if len(p.recent) < maxMapped {
+		p.recent = append(p.recent, m)
 	}
 }
 

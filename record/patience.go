@@ -75,11 +75,13 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	var plan *engine.Plan
 	var err error
 	pid, begun := p.pid, time.Now()
+	recent := p.recent
+	p.recent = nil
 	p.looking, p.again = &begun, false
 	if p.plan == nil {
 		p.lookup = errHangs
 	}
-	ok, aerr := r.aside(cmp.Or(r.soon, patience), func() { plan, err = r.engine.Plan(pid) }, func() error {
+	ok, aerr := r.aside(cmp.Or(r.soon, patience), func() { plan, err = r.engine.Plan(pid, recent) }, func() error {
 		if r.procs[pid] != p || p.looking != &begun {
 			// it has ended, or runs another program; but now it is known what missed processes like it map
 			if err == nil {
@@ -90,6 +92,9 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 			return nil
 		}
 		p.looking = nil
+		if err != nil { // not yet: they count with what comes
+			p.recent = slices.Concat(recent, p.recent)
+		}
 		if p.again {
 			p.again = false
 			r.dirty[pid] = true
@@ -100,6 +105,7 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 		return then(plan, err)
 	})
 	if !ok {
+		p.recent = recent
 		p.looking, p.again = nil, true // its turn comes when another's ends
 	}
 	return aerr

@@ -100,7 +100,7 @@ func loseArguments() (page uintptr, err error) {
 // hanging is an engine whose processes cannot be looked at until they are let.
 type hanging struct{ let chan bool }
 
-func (h hanging) Plan(int) (*engine.Plan, error) {
+func (h hanging) Plan(int, []target.Mapping) (*engine.Plan, error) {
 	<-h.let
 	return nil, errors.New("no engine")
 }

@@ -51,17 +51,18 @@ type process struct {
 	stuck    bool // its probes could not be changed
 	oversize bool // the order of one of its graphs cannot be written
 
-	mapped       []fileKey  // that may belong to an engine, before one was found
-	held, unheld bool       // held, or not held, while its engine was searched for
-	looking      *time.Time // since when it is being examined
-	again        bool       // and it must be examined once more
-	late         bool       // one of its threads was released before its library was examined
-	mute         bool       // its command line cannot be read
-	orphan       int64      // when its main thread ended and its probes went with it; 0: it did not
-	failed       error      // why it cannot be recorded
-	waits        int64      // since when it waits for others to end; 0: it does not
-	leaving      bool       // it is being detached
-	detached     bool       // it is detached
+	mapped       []fileKey        // that may belong to an engine, before one was found
+	recent       []target.Mapping // since the last plan, which may have been unmapped before it is made
+	held, unheld bool             // held, or not held, while its engine was searched for
+	looking      *time.Time       // since when it is being examined
+	again        bool             // and it must be examined once more
+	late         bool             // one of its threads was released before its library was examined
+	mute         bool             // its command line cannot be read
+	orphan       int64            // when its main thread ended and its probes went with it; 0: it did not
+	failed       error            // why it cannot be recorded
+	waits        int64            // since when it waits for others to end; 0: it does not
+	leaving      bool             // it is being detached
+	detached     bool             // it is detached
 	mem          memory
 	routing      routing
 }

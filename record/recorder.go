@@ -243,6 +243,7 @@ func (r *recorder) begin() error {
 	}
 	if len(r.opt.PIDs) > 0 {
 		r.soon = patienceFirst
+		r.session.CostOver() // the first probes follow
 		err := r.updateDirty()
 		r.soon = 0
 		if err != nil {
@@ -325,7 +326,7 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 	events := r.holdLoaders(own)
 	defer func() {
 		r.account(events)
-		r.watch.Close()
+		go r.watch.Close() // the kernel waits for a grace period; Run waits for it at last
 		for ev := range events {
 			r.release(ev.PID, ev.held)
 		}
@@ -470,11 +471,12 @@ func (r *recorder) happened(ev watched) error {
 		}
 		r.dirty[ev.PID] = true
 		p = r.procs[ev.PID]
-		p.maps(fileKey{ev.Dev, ev.Inode})
+		p.maps(ev.Mapping())
 		if ev.held != nil {
 			p.held = true
 			r.soon = ev.limit
 			defer func() { r.soon = 0 }()
+			r.session.CostOver() // the first probes may follow
 			if err := r.await(p, ev.limit); err != nil {
 				return err
 			}
@@ -483,6 +485,9 @@ func (r *recorder) happened(ev watched) error {
 		p.unheld = true // or it is held for an earlier event
 	case watch.EventExit:
 		if p != nil {
+			if p.att != nil {
+				r.leave(p)
+			}
 			r.forget(p)
 			delete(r.procs, ev.PID)
 			delete(r.dirty, ev.PID)

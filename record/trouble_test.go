@@ -16,6 +16,7 @@ import (
 	"github.com/profinfer/profinfer/probe"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/record/internal/budget"
+	"github.com/profinfer/profinfer/target"
 	"github.com/profinfer/profinfer/target/watch"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -202,7 +203,7 @@ func TestMissed(t *testing.T) {
 		p := newProcess(pid)
 		p.info.Comm = "x"
 		for _, f := range files {
-			p.maps(f)
+			p.maps(target.Mapping{Dev: f.dev, Inode: f.inode})
 		}
 		if err := r.over(p, int64(pid)); err != nil {
 			t.Fatal(err)

@@ -3,212 +3,314 @@
 package target
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 	"sort"
 )
 
-// callIndex holds every direct call and every jump out of a function. Addresses are relative to base, and a
-// word holds two: a large engine has hundreds of thousands.
-type callIndex struct {
-	base   uint64
-	direct []uint64 // call or jump to an address: to<<32 | from, sorted
-	// x86-64: call or jump through a pointer (GOT): from<<32 | the pointer's distance from there
-	slots []uint64
+// Calls are searched for by where they go: a large library has hundreds of thousands, of which two or three
+// are wanted. On arm64 every word is looked at. On x86-64, where instructions can begin anywhere, whatever
+// reads as a wanted call is a candidate, and only the functions that hold one are decoded.
+
+// callSearch searches for the callers of some addresses.
+type callSearch struct {
+	e       *ELF
+	targets []uint64 // called or jumped to directly
+	slots   []uint64 // called through such pointers (GOT), x86-64
+	out     []uint64
+
+	fs []Function
+	// of the stretch of code that was decoded last
+	start, limit, at uint64
 }
 
-// callees finds all calls of the file, in one pass over its code.
-func (e *ELF) callees() (*callIndex, error) {
-	if e.calls != nil {
-		return e.calls, nil
-	}
-	fs, _ := e.Functions() // a partial list will do: it only keeps decoding in step
-	if err := e.loadCode(); err != nil {
+// mayCall marks the opcodes of x86-64's calls and jumps.
+var mayCall = [256]bool{0xe8: true, 0xe9: true, 0xeb: true, 0xff: true}
+
+// callers lists the addresses of direct calls of the targets and of the jumps to them that leave their own
+// function (a jump inside it is a loop), and of calls and jumps through the slots, in order. Without sections
+// a jump through a slot can be one of the linkage table's own stubs and is left out.
+func (e *ELF) callers(targets, slots []uint64) ([]uint64, error) {
+	if err := e.loadCode(); err != nil || len(targets)+len(slots) == 0 {
 		return nil, err
 	}
-	x := &callIndex{}
-	if n := len(e.code); n > 0 {
-		x.base = e.code[0].start
-		if e.code[n-1].end()-x.base >= 1<<32 {
-			return nil, e.errf("its code is spread over more than 4 GiB")
-		}
-	}
-	k := 0
-	for ci := range e.code {
-		c := &e.code[ci]
-		if c.plt {
-			continue
-		}
-		for k < len(fs) && fs[k].Start < c.start {
-			k++
-		}
-		// Decode from function to function: bytes between them (padding, tables, code
-		// without unwind information) cannot put a later function out of step.
-		for at := c.start; at < c.end(); {
-			limit := c.end()
-			for k < len(fs) && fs[k].Start <= at {
-				k++
-			}
-			if k < len(fs) && fs[k].Start < limit {
-				limit = fs[k].Start
-			}
-			if err := x.scan(e, c, at, limit); err != nil {
+	s := &callSearch{e: e, targets: targets, slots: slots}
+	s.fs, _ = e.Functions() // a partial list will do: it only keeps decoding in step
+	for i := range e.code {
+		if c := &e.code[i]; !c.plt {
+			if err := e.eachPiece(c, func(code []byte, n int, at uint64) error {
+				return s.piece(c, code, n, at)
+			}); err != nil {
 				return nil, err
 			}
-			at = limit
 		}
 	}
-	slices.Sort(x.direct)
-	e.calls = x
-	return x, nil
+	return s.out, nil
 }
 
-// scan collects the calls of a stretch of code, and the jumps that leave it (tail calls; a
-// jump to its own start is a loop). Without sections a jump through a slot can be
-// one of the linkage table's own stubs and is left out.
-func (x *callIndex) scan(e *ELF, c *codeRange, start, end uint64) error {
-	add := func(target, from uint64, call bool) {
-		if to := target - x.base; (call || target < start || target >= end) && to < 1<<32 {
-			x.direct = append(x.direct, to<<32|(from-x.base))
-		}
-	}
-	for at := start; at < end; {
-		code, err := e.codeBytes(c, at, end)
+// eachPiece passes a stretch of code on, piece by piece: n bytes at an address, with some that follow if
+// there are any.
+func (e *ELF) eachPiece(c *codeRange, piece func(code []byte, n int, at uint64) error) error {
+	for at := c.start; at < c.end(); {
+		code, err := e.codeBytes(c, at, c.end())
 		if err != nil {
 			return err
 		}
 		n := len(code)
-		if at+uint64(n) < end {
-			n -= maxInsnAMD64 // the last instruction may continue in the next piece
+		if at+uint64(n) < c.end() {
+			n = (n - maxInsnAMD64) &^ 3
 		}
 		if n <= 0 {
-			return e.cut(c.off+(at-c.start), end-at)
+			return e.cut(c.off+(at-c.start), c.end()-at)
 		}
-		before := len(x.direct) + len(x.slots)
-		steps := 0
-		if e.Arch == ARM64 {
-			n &^= 3
-			for i := 0; i+4 <= n; i += 4 {
-				if w := binary.LittleEndian.Uint32(code[i:]); w&0x7c000000 == 0x14000000 {
-					at := at + uint64(i)
-					add(at+signed(w, 0, 26)*4, at, w>>31 != 0)
-				}
-			}
-			steps = n / 4
-			if n == 0 {
-				return nil // less than an instruction is left
-			}
-			at += uint64(n)
-		} else {
-			i := 0
-			for ; i < n; steps++ {
-				i += x.instruction(code[i:], at+uint64(i), c.name != "", add)
-			}
-			at += uint64(i)
-		}
-		if !e.spend(uint64(steps) + uint64(len(x.direct)+len(x.slots)-before)) {
+		if !e.spend(uint64(n) / scanBytes) {
 			return e.over
 		}
-		if len(x.direct)+len(x.slots) > maxCalls {
-			return e.tooMany("calls", maxCalls)
+		if err := piece(code, n, at); err != nil {
+			return err
+		}
+		at += uint64(n)
+	}
+	return nil
+}
+
+// scanBytes is how many bytes that are only looked at cost a step.
+const scanBytes = 8
+
+func (s *callSearch) piece(c *codeRange, code []byte, n int, at uint64) error {
+	if s.e.Arch == ARM64 {
+		for i := 0; i+4 <= n; i += 4 {
+			w := binary.LittleEndian.Uint32(code[i:])
+			if w&0x7c000000 != 0x14000000 {
+				continue
+			}
+			from := at + uint64(i)
+			if to := from + signed(w, 0, 26)*4; slices.Contains(s.targets, to) {
+				s.enter(c, from)
+				if err := s.add(from, to, w>>31 != 0); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for i := range n {
+		if !mayCall[code[i]] {
+			continue
+		}
+		if err := s.candidate(c, code[i:], at+uint64(i)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// instruction decodes one x86-64 instruction and returns its length, or 1 if the bytes are invalid.
-func (x *callIndex) instruction(code []byte, at uint64, named bool,
-	add func(target, from uint64, call bool)) int {
-	s, err := shapeAMD64(code)
-	if err != nil {
-		return 1
+// candidate takes the byte at an address if it is the opcode of an instruction that calls or jumps to what is
+// wanted.
+func (s *callSearch) candidate(c *codeRange, code []byte, opcode uint64) error {
+	var to uint64
+	switch op := code[0]; {
+	case op == 0xeb && len(code) >= 2:
+		to = opcode + 2 + uint64(int64(int8(code[1])))
+	case op == 0xff && len(code) >= 6 && (code[1] == 0x15 || code[1] == 0x25 && c.name != ""):
+		to = opcode + 6 + uint64(int64(int32(binary.LittleEndian.Uint32(code[2:]))))
+		if !slices.Contains(s.slots, to) {
+			return nil
+		}
+		x, from, err := s.decode(c, opcode)
+		if err == nil && x.op == 0xff && x.ripRel && from+uint64(x.dispAt) == opcode+2 {
+			return s.add(from, 0, true)
+		}
+		return err
+	case op != 0xeb && op != 0xff && len(code) >= 5:
+		to = opcode + 5 + uint64(int64(int32(binary.LittleEndian.Uint32(code[1:]))))
+	default:
+		return nil
 	}
-	if s.vector || s.mapNo != 0 {
-		return s.n
+	if !slices.Contains(s.targets, to) {
+		return nil
 	}
-	switch next := at + uint64(s.n); s.op {
-	case 0xe8, 0xe9:
-		add(next+uint64(int64(int32(binary.LittleEndian.Uint32(code[s.immAt:])))), at, s.op == 0xe8)
-	case 0xeb:
-		add(next+uint64(int64(int8(code[s.immAt]))), at, false)
-	case 0xff:
-		if r := s.modrm >> 3 & 7; (r == 2 || r == 4 && named) && s.ripRel {
-			x.slots = append(x.slots, (at-x.base)<<32|uint64(uint32(int32(s.n)+s.disp)))
+	x, from, err := s.decode(c, opcode)
+	if err == nil && x.op == code[0] && from+uint64(x.immAt) == opcode+1 {
+		return s.add(from, to, x.op == 0xe8)
+	}
+	return err
+}
+
+// enter notes the stretch of code that an address lies in: from function to function. Bytes between them
+// (padding, tables, code without unwind information) cannot put a later function out of step.
+func (s *callSearch) enter(c *codeRange, at uint64) {
+	if at >= s.start && at < s.limit {
+		return
+	}
+	s.start, s.limit = c.start, c.end()
+	i := sort.Search(len(s.fs), func(i int) bool { return s.fs[i].Start > at })
+	if i > 0 {
+		s.start = max(s.start, s.fs[i-1].Start)
+	}
+	if i < len(s.fs) {
+		s.limit = min(s.limit, s.fs[i].Start)
+	}
+	s.at = s.start
+}
+
+// decode decodes from the beginning of its function to the instruction that holds a byte. The zero value: it
+// is no instruction, or of no kind that calls.
+func (s *callSearch) decode(c *codeRange, holds uint64) (x x86, at uint64, err error) {
+	s.enter(c, holds)
+	for s.at <= holds {
+		code, err := s.e.codeBytes(c, s.at, s.limit)
+		if err != nil {
+			return x86{}, 0, err
+		}
+		end := len(code)
+		if s.at+uint64(end) < s.limit {
+			end -= maxInsnAMD64 // the last instruction may continue in the next piece
+		}
+		if end <= 0 {
+			return x86{}, 0, s.e.cut(c.off+(s.at-c.start), s.limit-s.at)
+		}
+		i, steps := 0, uint64(0)
+		for ; i < end; i += x.n {
+			steps++
+			if x, err = shapeAMD64(code[i:]); err != nil {
+				x = x86{n: 1}
+			}
+			if at = s.at + uint64(i); at+uint64(x.n) > holds {
+				break
+			}
+		}
+		s.at += uint64(i)
+		if !s.e.spend(steps) {
+			return x86{}, 0, s.e.over
+		}
+		if i < end {
+			if x.vector || x.mapNo != 0 {
+				x = x86{}
+			}
+			return x, at, nil
 		}
 	}
-	return s.n
+	return x86{}, 0, nil
+}
+
+func (s *callSearch) add(from, to uint64, call bool) error {
+	if !call && to >= s.start && to < s.limit {
+		return nil
+	}
+	if s.out = append(s.out, from); len(s.out) > maxCalls {
+		return s.e.tooMany("calls", maxCalls)
+	}
+	return nil
 }
 
 // CallsTo lists the addresses of the direct calls, and of the jumps from other functions, to exactly this
 // address, in order.
-func (e *ELF) CallsTo(target uint64) ([]uint64, error) {
-	x, err := e.callees()
-	if err != nil {
-		return nil, err
-	}
-	to := target - x.base
-	if to >= 1<<32 {
-		return nil, nil
-	}
-	var out []uint64
-	for i, _ := slices.BinarySearch(x.direct, to<<32); i < len(x.direct) && x.direct[i]>>32 == to; i++ {
-		out = append(out, x.base+x.direct[i]&0xffffffff)
-	}
-	return out, nil
-}
+func (e *ELF) CallsTo(target uint64) ([]uint64, error) { return e.callers([]uint64{target}, nil) }
 
 // Calls lists the addresses of all direct calls and tail jumps to the function of this name,
 // defined here or imported, through the procedure linkage table or not, in order.
 func (e *ELF) Calls(name string) ([]uint64, error) {
-	x, err := e.callees()
+	stubs, err := e.stubs(name)
 	if err != nil {
 		return nil, err
 	}
-	var out []uint64
-	for i := 0; i < len(x.direct); {
-		to := x.direct[i] >> 32
-		is := e.callsName(x.base+to, name)
-		for ; i < len(x.direct) && x.direct[i]>>32 == to; i++ {
-			if is {
-				out = append(out, x.base+x.direct[i]&0xffffffff)
-			}
-		}
-	}
-	slices.Sort(out)
-	return out, nil
-}
-
-// callsName reports whether a call to an address calls the function with that name: any of the address's
-// names, or the stub's.
-func (e *ELF) callsName(to uint64, name string) bool {
 	syms, _ := e.Symbols()
-	e.spend(2)
-	i := sort.Search(len(syms), func(i int) bool { return syms[i].Addr >= to })
-	named := false
-	for ; i < len(syms) && syms[i].Addr == to; i++ {
+	var targets []uint64
+	for i := range syms {
 		if syms[i].Name == name {
-			return true
+			targets = append(targets, syms[i].Addr)
 		}
-		named = named || syms[i].Func
 	}
-	return !named && e.stubName(to) == name
+	for _, a := range stubs {
+		i := sort.Search(len(syms), func(i int) bool { return syms[i].Addr >= a })
+		named := false // a function that does nothing but hand on is not the one that it hands on to
+		for ; i < len(syms) && syms[i].Addr == a; i++ {
+			named = named || syms[i].Func
+		}
+		if !named {
+			targets = append(targets, a)
+		}
+	}
+	return e.callers(targets, nil)
 }
 
 // SlotCalls lists the calls and jumps on x86-64 that go to the function of this name
 // through its slot in the global offset table, as code compiled with -fno-plt does.
 func (e *ELF) SlotCalls(name string) ([]uint64, error) {
-	x, err := e.callees()
-	if err != nil {
-		return nil, err
+	if e.Arch == ARM64 {
+		return nil, nil
 	}
-	var out []uint64
-	for _, s := range x.slots {
-		from := x.base + s>>32
-		if n, ok := e.PtrSymbol(from + uint64(int64(int32(s)))); ok && n == name {
-			out = append(out, from)
+	return e.callers(nil, e.slotsOf(name))
+}
+
+// slotsOf lists the addresses at which the loader writes the address of the symbol of this name.
+func (e *ELF) slotsOf(name string) (out []uint64) {
+	if e.loadRelocs() != nil {
+		return nil
+	}
+	e.spend(uint64(len(e.relocs)))
+	for i := range e.relocs {
+		r := &e.relocs[i]
+		if e.relocKind(r.typ) != relocSymbol {
+			continue
+		}
+		if s, err := e.dynsym(r.sym); err == nil && s.Name == name {
+			out = append(out, r.addr)
 		}
 	}
-	slices.Sort(out)
+	return out
+}
+
+// stubs lists the addresses at which a stub of the function of this name can be called: see stubSlot. It
+// looks into linkage tables, and where none is told from other code, into all of it.
+func (e *ELF) stubs(name string) (out []uint64, err error) {
+	slots := e.slotsOf(name)
+	if err := e.loadCode(); err != nil || len(slots) == 0 {
+		return nil, err
+	}
+	try := func(c *codeRange, at uint64, before ...uint64) {
+		for _, n := range before {
+			if at-n >= c.start && slices.Contains(slots, e.stubSlot(at-n)) {
+				out = append(out, at-n)
+			}
+		}
+	}
+	tables := slices.ContainsFunc(e.code, func(c codeRange) bool { return c.plt })
+	for i := range e.code {
+		c := &e.code[i]
+		if tables && !c.plt {
+			continue
+		}
+		if err := e.eachPiece(c, func(code []byte, n int, at uint64) error {
+			if e.Arch == ARM64 {
+				for i := 0; i+4 <= n; i += 4 {
+					if binary.LittleEndian.Uint32(code[i:]) == 0xd61f0220 { // br x17
+						try(c, at+uint64(i), 8, 12, 16)
+					}
+				}
+				return nil
+			}
+			for i := 0; i < n; i++ {
+				k := bytes.IndexByte(code[i:n], 0xff)
+				if k < 0 {
+					break
+				}
+				i += k
+				if len(code) < i+6 || code[i+1] != 0x25 {
+					continue
+				}
+				disp := uint64(int64(int32(binary.LittleEndian.Uint32(code[i+2:]))))
+				if slices.Contains(slots, at+uint64(i)+6+disp) {
+					try(c, at+uint64(i), 0, 1, 4, 5) // a prefix and endbr64 can come before it
+				}
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 

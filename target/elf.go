@@ -61,7 +61,6 @@ type ELF struct {
 	code      []codeRange
 	codeDone  bool
 	codeErr   error
-	calls     *callIndex
 	pltNames  map[uint64]string
 }
 

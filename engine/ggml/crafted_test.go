@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -127,18 +128,73 @@ func TestLeftOutIsRemembered(t *testing.T) {
 	g := New()
 	var none *engine.NotFound
 	for i := range 3 {
-		_, err := g.Plan(os.Getpid())
+		_, err := g.Plan(os.Getpid(), nil)
 		if !errors.As(err, &none) || len(target.LimitErrors(err)) != 1 ||
 			target.LimitErrors(err)[0].File != path {
 			t.Fatalf("look %d: %v", i, err)
 		}
 		spent := g.all.Spent()
-		if _, err := g.Plan(os.Getpid()); g.all.Spent() != spent || len(target.LimitErrors(err)) != 1 {
+		if _, err := g.Plan(os.Getpid(), nil); g.all.Spent() != spent || len(target.LimitErrors(err)) != 1 {
 			t.Errorf("looked at again: %+v, then %+v; %v", spent, g.all.Spent(), err)
 		}
 	}
 	if !g.Dull(os.Getpid(), mappingOf(t, path)) {
 		t.Error("its mapping would hold a thread again")
+	}
+}
+
+// What a process mapped for a moment, it may map again: it is probed, too. Nothing else is said of it.
+func TestUnmapped(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	whole := fakeEngine(t, target.AMD64, nil).file
+	stays, goes, removed := write("stays.so", whole), write("goes.so", whole), write("removed.so", whole)
+	other := write("other.so", []byte("no library"))
+	defer mapped(t, stays, 4096)()
+	var gone []target.Mapping
+	for _, path := range []string{goes, removed, other} {
+		unmap := mapped(t, path, 4096)
+		gone = append(gone, mappingOf(t, path))
+		unmap()
+	}
+	if err := os.Remove(removed); err != nil {
+		t.Fatal(err)
+	}
+	gone = append(gone, gone[0], mappingOf(t, stays))
+	g := New()
+	plain, err := g.Plan(os.Getpid(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time the files are known
+		p, err := g.Plan(os.Getpid(), gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(p.Files) != 2 || p.Files[1].Path != goes || len(p.Sites) != 2*len(plain.Sites) {
+			t.Fatalf("files %+v, %d sites, want the second with as many as the first, %d", p.Files, len(p.Sites),
+				len(plain.Sites))
+		}
+		for i, s := range plain.Sites {
+			if !reflect.DeepEqual(p.Sites[i], s) {
+				t.Errorf("site %+v, was %+v", p.Sites[i], s)
+			}
+			if s.File = 1; !slices.ContainsFunc(p.Sites[len(plain.Sites):], func(x engine.Site) bool {
+				return x.File == s.File && x.Offset == s.Offset && x.Role == s.Role && x.Return == s.Return
+			}) {
+				t.Errorf("no site %+v", s)
+			}
+		}
+		if !slices.Equal(p.Warnings, plain.Warnings) || !slices.Equal(p.Findings, plain.Findings) {
+			t.Errorf("warnings %+v, findings %+v, without it %+v, %+v", p.Warnings, p.Findings, plain.Warnings,
+				plain.Findings)
+		}
 	}
 }
 
@@ -163,7 +219,7 @@ func testSharedBudget(t *testing.T, limits target.Limits) {
 		}
 		defer mapped(t, path, 4096)()
 	}
-	p, err := g.Plan(os.Getpid())
+	p, err := g.Plan(os.Getpid(), nil)
 	var said []string
 	if err != nil {
 		said = []string{err.Error()}
@@ -199,7 +255,7 @@ func TestProcessBudget(t *testing.T) {
 	g.procs[os.Getpid()] = spender{started, g.all, b}
 	n := 0
 	for ; n < 10_000; n++ {
-		_, err := g.Plan(os.Getpid())
+		_, err := g.Plan(os.Getpid(), nil)
 		if l := target.LimitErrors(err); len(l) > 0 {
 			if l[0].Scope != "a process" || !strings.Contains(l[0].File, "process") {
 				t.Errorf("%v", l[0])
@@ -208,7 +264,7 @@ func TestProcessBudget(t *testing.T) {
 		}
 		if g.Dull(os.Getpid(), target.Mapping{Inode: 1}) {
 			// else that look spent just all there is
-			if _, err := g.Plan(os.Getpid()); len(target.LimitErrors(err)) == 0 {
+			if _, err := g.Plan(os.Getpid(), nil); len(target.LimitErrors(err)) == 0 {
 				t.Fatal("a file that nobody knows is dull")
 			}
 		}
@@ -220,7 +276,7 @@ func TestProcessBudget(t *testing.T) {
 		t.Error("its threads would be held")
 	}
 	spent := b.Spent()
-	if _, err := g.Plan(os.Getpid()); b.Spent().Steps > spent.Steps+mappingSteps ||
+	if _, err := g.Plan(os.Getpid(), nil); b.Spent().Steps > spent.Steps+mappingSteps ||
 		len(target.LimitErrors(err)) != 1 {
 		t.Errorf("looked at again: %v", err)
 	}
@@ -251,7 +307,7 @@ func TestRewrittenFile(t *testing.T) {
 	g := New()
 	plan := func() (*engine.Plan, target.Mapping, error) {
 		defer mapped(t, path, 4096)()
-		p, err := g.Plan(os.Getpid())
+		p, err := g.Plan(os.Getpid(), nil)
 		return p, mappingOf(t, path), err
 	}
 	write(dull)

@@ -64,8 +64,10 @@ func New() *Engine {
 }
 
 // Plan makes the plan for what a process has mapped now. The error is an *[engine.NotFound], an
-// *[engine.Incomplete], or one of reading the process.
-func (g *Engine) Plan(pid int) (*engine.Plan, error) {
+// *[engine.Incomplete], or one of reading the process. unmapped is what it may have unmapped since, and may map
+// again: ggml loads each of its CPU libraries to ask how well it suits the machine, and then the best of them
+// once more. These have sites in the plan, too, but otherwise nothing is said of them.
+func (g *Engine) Plan(pid int, unmapped []target.Mapping) (*engine.Plan, error) {
 	f, err := g.files(pid)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,44 @@ func (g *Engine) Plan(pid int) (*engine.Plan, error) {
 	if err != nil {
 		return nil, errors.Join(append([]error{err}, f.missing()...)...)
 	}
+	g.addUnmapped(pid, p, f, unmapped)
 	return p, nil
+}
+
+// addUnmapped adds the sites of files that a process may map again. A file that cannot be read, or has no name
+// any more, is left out.
+func (g *Engine) addUnmapped(pid int, p *engine.Plan, f *found, unmapped []target.Mapping) {
+	mapped := func(dev, inode uint64) bool {
+		return slices.ContainsFunc(f.files, func(o file) bool { return o.Dev == dev && o.Inode == inode })
+	}
+	gone := &found{}
+	defer gone.close()
+	for i, m := range unmapped {
+		same := func(o target.Mapping) bool { return o.Dev == m.Dev && o.Inode == m.Inode }
+		if !mapped(m.Dev, m.Inode) && !slices.ContainsFunc(unmapped[:i], same) {
+			g.examine(pid, m, gone)
+		}
+	}
+	if len(gone.files) == 0 {
+		return
+	}
+	all, err := g.plan(slices.Concat(f.files, gone.files), nil)
+	if err != nil {
+		return
+	}
+	for i := range all.Files {
+		o := &all.Files[i]
+		if mapped(o.Dev, o.Inode) {
+			continue
+		}
+		for _, s := range all.Sites {
+			if s.File == i {
+				s.File = len(p.Files)
+				p.Sites = append(p.Sites, s)
+			}
+		}
+		p.Files = append(p.Files, *o)
+	}
 }
 
 // whole reports whether everything of an engine was found except backends other than the CPU.
@@ -137,40 +176,45 @@ func (g *Engine) files(pid int) (*found, error) {
 			f.left = leave(f.left, over)
 			break
 		}
-		if id, err := target.IdentifyMapped(pid, m); err == nil {
-			if known, ok := g.known(id); ok && known.parts == 0 {
-				if known.why != nil {
-					f.left = leave(f.left, known.why)
-				}
-				continue
-			}
-		}
-		o, err := g.open(pid, m, &f.closers)
-		if known, ok := g.known(o.ID); ok && err == nil {
-			o.parts, err = known.parts, known.why
-		} else if err == nil {
-			o.parts = Parts(o.ELF)
-			err = o.ELF.Trouble()
-		}
-		switch {
-		case errors.Is(err, fs.ErrPermission) && o.ID == (target.FileID{}):
-			f.refused = append(f.refused, err)
-		case g.leftOut(o.ID, err):
-			f.left = leave(f.left, err)
-		case transient(err):
-			// it was unmapped, the process ended, the disk failed: that says nothing about the file
-		case err != nil || o.parts == 0:
-			g.remember(o.ID, look{})
-		default:
-			g.remember(o.ID, look{parts: o.parts})
-			f.files = append(f.files, o)
-		}
+		g.examine(pid, m, f)
 	}
 	if len(f.files) == 0 {
 		f.close()
 		return nil, notFound(looked, f.refused, f.left)
 	}
 	return f, nil
+}
+
+// examine adds the file of a mapping to what was found.
+func (g *Engine) examine(pid int, m target.Mapping, f *found) {
+	if id, err := target.IdentifyMapped(pid, m); err == nil {
+		if known, ok := g.known(id); ok && known.parts == 0 {
+			if known.why != nil {
+				f.left = leave(f.left, known.why)
+			}
+			return
+		}
+	}
+	o, err := g.open(pid, m, &f.closers)
+	if known, ok := g.known(o.ID); ok && err == nil {
+		o.parts, err = known.parts, known.why
+	} else if err == nil {
+		o.parts = Parts(o.ELF)
+		err = o.ELF.Trouble()
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission) && o.ID == (target.FileID{}):
+		f.refused = append(f.refused, err)
+	case g.leftOut(o.ID, err):
+		f.left = leave(f.left, err)
+	case transient(err):
+		// it was unmapped, the process ended, the disk failed: that says nothing about the file
+	case err != nil || o.parts == 0:
+		g.remember(o.ID, look{})
+	default:
+		g.remember(o.ID, look{parts: o.parts})
+		f.files = append(f.files, o)
+	}
 }
 
 // open opens the file of a mapping. A file that could be opened has an ID even if it could not be read.

@@ -86,7 +86,6 @@ func (f *Follower) Add(s *trace.Sched) {
 		}
 	case trace.SchedSwitch:
 		if w := f.Threads[s.PrevTID]; w != nil {
-			f.unseen(w, s)
 			if s.PrevState == 0 {
 				w.Preempted++
 			} else {
@@ -94,26 +93,17 @@ func (f *Follower) Add(s *trace.Sched) {
 			}
 		}
 	}
-	if ended, ok := f.Seats.event(s); ok {
-		f.charge(&ended)
-	}
-}
-
-// unseen handles a thread that ran here although the switch to it was not seen: its waiting time is known
-// only up to the last switch that was seen.
-func (f *Follower) unseen(w *waiter, s *trace.Sched) {
-	open, c := f.Seats.open[s.PrevTID], f.Seats.cpus[s.CPU]
-	if open == nil || c == nil || !open.placed || open.cpu != s.CPU || c.since <= open.from {
-		return
-	}
-	ended := *open
-	ended.to = c.since
+	ended, unseen := f.Seats.event(s)
+	f.charge(&unseen)
 	f.charge(&ended)
 }
 
 // charge attributes a wait to its causes.
 func (f *Follower) charge(ended *seatWait) {
 	w := f.Threads[ended.tid]
+	if w == nil {
+		return
+	}
 	w.Runnable += max(0, ended.to-ended.from)
 	f.Seats.explain(ended, func(p waitPart) {
 		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.Threads[p.tid] != nil, PID: max(0, p.pid),

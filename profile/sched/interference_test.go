@@ -56,8 +56,10 @@ func TestInterference(t *testing.T) {
 	if got := TopCulprits(w.WokenBy, 5); len(got) != 1 || !got[0].Own || got[0].Count != 1 {
 		t.Errorf("it was woken by %+v", got)
 	}
-	if len(f.Seats.open) != 0 {
-		t.Errorf("still waiting: %v", f.Seats.open)
+	for tid, a := range f.Seats.active {
+		if a.State.Runnable() {
+			t.Errorf("thread %d still waits", tid)
+		}
 	}
 	if got := plain(f.Since()); !slices.Equal(got, want) || f.Since() != nil {
 		t.Errorf("since the last step: %+v", got)

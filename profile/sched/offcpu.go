@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/limits"
+	"github.com/profinfer/profinfer/profile/internal/oncpu"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -58,13 +58,9 @@ type whoIs struct {
 
 type TrackedThread struct {
 	Tid, Pid int32
-	off      bool
-	waits    bool // it is runnable
-	blocked  bool
-	from     int64
-	cpu      uint16
-	last     int32 // CPU that it ran on last; -1: unknown
-	spans    []OffSpan
+	oncpu.Thread
+	last  int32 // CPU that it ran on last; -1: unknown
+	spans []OffSpan
 	// page faults, in order of their begins; off-CPU time within them is in spans as well
 	faults      []OffSpan
 	holes       []int64 // times before which an event was missing
@@ -95,7 +91,7 @@ const (
 func (k *Tracker) Init() {
 	k.pids = map[int32]bool{}
 	k.Seats.init(func(_, pid int32) bool { return k.pids[pid] })
-	k.Seats.ran = func(r seatRun) {
+	k.Seats.ran = func(r run) {
 		if w := &k.Whos[k.who(&r.holder)]; !w.Own {
 			w.Held += r.to - r.from
 		}
@@ -171,57 +167,52 @@ func (k *Tracker) who(h *holder) int32 {
 }
 
 func (k *Tracker) event(s *trace.Sched) {
-	ended, waited := k.Seats.event(s)
+	ended, _ := k.Seats.event(s)
 	switch s.Kind {
 	case trace.SchedWakeup:
-		if t := k.thread(s.NextTID, s.NextPID); t != nil && t.off && !t.waits {
-			t.slept(s.Time, k.who(&holder{s.PrevTID, s.PrevPID, s.PrevComm, s.PrevKernel}))
-			t.off, t.waits, t.from = true, true, s.Time
+		if t := k.thread(s.NextTID, s.NextPID); t != nil {
+			if was, ok := t.Wake(s.Time, s.CPU); ok && was.State.Off() {
+				t.slept(&was, s.Time, k.who(&holder{s.PrevTID, s.PrevPID, s.PrevComm, s.PrevKernel}))
+			}
 		}
 		return
 	case trace.SchedLook:
 		return
 	}
 	if t := k.thread(s.PrevTID, s.PrevPID); t != nil {
-		if t.off { // it ran here, but the switch to it was not seen
-			t.hole(t.from)
+		if was := t.Leave(s.Time, s.CPU, s.PrevState); was.State.Off() { // it ran here, but the switch to it was not seen
+			t.hole(was.Since)
 			t.hole(s.Time)
 		}
-		*t = TrackedThread{Tid: t.Tid, Pid: t.Pid, spans: t.spans, faults: t.faults, holes: t.holes,
-			Moved: t.Moved, Preempted: t.Preempted, MovedBefore: t.MovedBefore, Computes: t.Computes,
-			off: true, waits: s.PrevState == 0, blocked: s.PrevState&profile.Uninterruptible != 0,
-			from: s.Time, cpu: s.CPU, last: int32(s.CPU)}
-		if t.waits {
+		t.last = int32(s.CPU)
+		if t.State == oncpu.Preempted {
 			t.Preempted++
 		}
 	}
 	if t := k.thread(s.NextTID, s.NextPID); t != nil {
-		if waited {
-			k.on(t, s, &ended)
-		} else {
-			k.on(t, s, nil)
-		}
+		k.on(t, s, &ended)
 	}
 }
 
 // on ends a thread's off-CPU interval.
 func (k *Tracker) on(t *TrackedThread, s *trace.Sched, ended *seatWait) {
-	switch {
-	case !t.off:
+	switch was := t.Enter(s.Time, s.CPU); {
+	case !was.State.Off():
 		if t.last >= 0 { // it had a CPU, and was not seen to leave it
 			t.hole(s.Time)
 		}
-	case !t.waits: // its wake-up was not seen
-		t.slept(s.Time, Unseen)
-	case ended == nil: // more threads than are followed
-		t.spans = append(t.spans, OffSpan{From: t.from, To: s.Time, Who: Unseen, Cpu: t.cpu, Kind: OffUnseen})
+	case !was.State.Runnable(): // its wake-up was not seen
+		t.slept(&was, s.Time, Unseen)
+	case ended.tid == 0: // more threads than are followed
+		t.spans = append(t.spans, OffSpan{From: was.Since, To: s.Time, Who: Unseen, Cpu: was.CPU,
+			Kind: OffUnseen})
 	default:
 		k.waited(t, ended)
 	}
 	if t.last >= 0 && t.last != int32(s.CPU) {
 		t.Moved++
 	}
-	t.off, t.waits, t.last, t.cpu = false, false, int32(s.CPU), s.CPU
+	t.last = int32(s.CPU)
 	if len(t.spans) > maxOffs {
 		t.spans = slices.Delete(t.spans, 0, maxOffs/2)
 		k.dropped = true
@@ -234,13 +225,14 @@ func (t *TrackedThread) hole(at int64) {
 	}
 }
 
-func (t *TrackedThread) slept(to int64, who int32) {
+// slept adds a sleep, which began as was says.
+func (t *TrackedThread) slept(was *oncpu.Thread, to int64, who int32) {
 	kind := uint8(OffSleep)
-	if t.blocked {
+	if was.State == oncpu.Blocked {
 		kind = OffDisk
 	}
-	if to > t.from {
-		t.spans = append(t.spans, OffSpan{From: t.from, To: to, Who: who, Cpu: t.cpu, Kind: kind})
+	if to > was.Since {
+		t.spans = append(t.spans, OffSpan{From: was.Since, To: to, Who: who, Cpu: was.CPU, Kind: kind})
 	}
 }
 
@@ -303,7 +295,7 @@ func (k *Tracker) Fault(pid, tid int32, from, to int64, reads bool) {
 	for i > 0 && t.faults[i-1].From > from {
 		i--
 	}
-	t.faults = slices.Insert(t.faults, i, OffSpan{From: from, To: to, Who: Unseen, Cpu: t.cpu, Kind: kind})
+	t.faults = slices.Insert(t.faults, i, OffSpan{From: from, To: to, Who: Unseen, Cpu: t.CPU, Kind: kind})
 }
 
 // Within calls f for the spans of a thread in from..to, clipped to it. It returns their sum, and the time it
@@ -350,7 +342,7 @@ func (t *TrackedThread) Within(from, to int64, f func(s OffSpan)) (sum, faults i
 		i, _ := slices.BinarySearch(t.holes, from)
 		ok = i == len(t.holes) || t.holes[i] > to
 	}
-	if t.off && t.from < to { // it was active since: the switch to it was not seen
+	if t.State.Off() && t.Since < to { // it was active since: the switch to it was not seen
 		ok = false
 	}
 	return sum, faults, ok

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/profinfer/profinfer/profile/internal/oncpu"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -30,18 +31,20 @@ type holder struct {
 	kernel   bool
 }
 
+func (h holder) ThreadID() int32 { return h.tid }
+
 var notSeen = holder{tid: -1, comm: "(not seen)"}
 
-// seatRun is an interval in which a thread had a CPU.
-type seatRun struct {
+// run is an interval in which a thread had a CPU.
+type run struct {
 	holder
 	from, to int64
 }
 
+// seat is a CPU with who had it before, oldest first.
 type seat struct {
-	holder
-	since int64
-	runs  []seatRun // earlier ones, oldest first
+	oncpu.CPU[holder]
+	runs []run
 }
 
 // seatWait is an interval in which a computing thread was runnable without a CPU.
@@ -54,8 +57,8 @@ type seatWait struct {
 
 // waitPart is a part of a wait, with who had the CPU that the thread waited for.
 type waitPart struct {
-	holder
-	from, to  int64
+	run
+
 	cpu       uint16
 	elsewhere bool // one of its team had that CPU, and the holder has another that it may use
 	free      bool // one of its team had it, and another CPU that it may use was idle
@@ -64,13 +67,12 @@ type waitPart struct {
 // seats tracks CPUs and the waits of the team's own threads.
 type seats struct {
 	own     func(tid, pid int32) bool
-	ran     func(seatRun) // called for each run when it ends; may be nil
+	ran     func(run) // called for each run when it ends; may be nil
 	cpus    map[uint16]*seat
 	allowed map[int32]cpuMask // by thread
 	ofPID   map[int32]cpuMask // of some thread of a process
-	open    map[int32]*seatWait
-	onCPU   map[int32]bool // own threads that have a CPU
-	closed  []seatWait     // in order of their ends
+	active  map[int32]*active // own threads that have a CPU or lack nothing else
+	closed  []seatWait        // in order of their ends
 	edges   []int64
 	beside  []uint16
 	behind  []seatQueue
@@ -84,7 +86,7 @@ type seatQueue struct {
 
 func (s *seats) init(own func(tid, pid int32) bool) {
 	*s = seats{own: own, cpus: map[uint16]*seat{}, allowed: map[int32]cpuMask{}, ofPID: map[int32]cpuMask{},
-		open: map[int32]*seatWait{}, onCPU: map[int32]bool{}}
+		active: map[int32]*active{}}
 }
 
 // Thread takes the set of CPUs that a thread may use.
@@ -110,40 +112,61 @@ func (s *seats) mask(tid, pid int32) cpuMask {
 	return s.ofPID[pid]
 }
 
-// event takes one scheduling event. It returns the wait that it ends.
-func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
+// active is a thread of the team that has a CPU or lacks nothing else.
+type active struct {
+	oncpu.Thread
+	pid int32
+}
+
+// wait returns how long an active thread has been runnable.
+func (a *active) wait(tid int32) seatWait {
+	return seatWait{tid: tid, pid: a.pid, from: a.Since, cpu: a.CPU, placed: a.State == oncpu.Preempted}
+}
+
+// event takes one scheduling event. It returns the wait that it ends; one that is known only up to an earlier
+// time ends there.
+func (s *seats) event(e *trace.Sched) (ended, unseen seatWait) {
 	switch e.Kind {
 	case trace.SchedWakeup:
-		if s.own(e.NextTID, e.NextPID) && !s.onCPU[e.NextTID] && s.open[e.NextTID] == nil &&
-			len(s.open) < MaxTracked {
-			s.open[e.NextTID] = &seatWait{tid: e.NextTID, pid: e.NextPID, from: e.Time}
+		if s.own(e.NextTID, e.NextPID) {
+			if t := s.thread(e.NextTID, e.NextPID); t != nil {
+				t.Wake(e.Time, e.CPU)
+			}
 		}
-		return ended, false
+		return
 	case trace.SchedLook:
-		s.look(e)
-		return ended, false
+		c := s.cpu(e)
+		s.keep(c, c.Look(e.Time, e.Held, holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}))
+		return
 	}
-	s.leave(e)
+	c := s.cpu(e)
+	last := c.Since
+	s.keep(c, c.Switch(e.Time, e.Held, holder{e.PrevTID, e.PrevPID, e.PrevComm, e.PrevKernel},
+		holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}))
 	if s.own(e.PrevTID, e.PrevPID) {
-		delete(s.onCPU, e.PrevTID)
-		delete(s.open, e.PrevTID)
-		if e.PrevState == 0 && len(s.open) < MaxTracked {
-			s.open[e.PrevTID] = &seatWait{tid: e.PrevTID, pid: e.PrevPID, from: e.Time, cpu: e.CPU,
-				placed: true}
+		if t := s.thread(e.PrevTID, e.PrevPID); t != nil {
+			w := t.wait(e.PrevTID)
+			was := t.Leave(e.Time, e.CPU, e.PrevState)
+			if w.placed {
+				w.to = was.KnownUntil(e.CPU, last)
+				unseen = w
+			}
+			if !t.State.Runnable() {
+				delete(s.active, e.PrevTID)
+			}
 		}
 	}
 	if !s.own(e.NextTID, e.NextPID) {
-		return ended, false
+		return
 	}
-	if len(s.onCPU) >= MaxTracked {
-		clear(s.onCPU)
+	t := s.thread(e.NextTID, e.NextPID)
+	if t == nil {
+		return
 	}
-	s.onCPU[e.NextTID] = true
-	w := s.open[e.NextTID]
-	if w == nil {
-		return ended, false
+	w := t.wait(e.NextTID)
+	if !t.Enter(e.Time, e.CPU).State.Runnable() {
+		return
 	}
-	delete(s.open, e.NextTID)
 	w.to = e.Time
 	if !w.placed {
 		w.cpu, w.placed = e.CPU, true
@@ -151,71 +174,59 @@ func (s *seats) event(e *trace.Sched) (ended seatWait, ok bool) {
 	if len(s.closed) >= maxSeatWaits {
 		s.closed = slices.Delete(s.closed, 0, maxSeatWaits/2)
 	}
-	s.closed = append(s.closed, *w)
-	return *w, true
+	s.closed = append(s.closed, w)
+	return w, unseen
 }
 
-// leave ends the run of the CPU's previous holder, and begins that of the new one.
-func (s *seats) leave(e *trace.Sched) {
-	prev := holder{e.PrevTID, e.PrevPID, e.PrevComm, e.PrevKernel}
-	c := s.cpus[e.CPU]
-	if c == nil {
-		c = &seat{since: e.Time}
-		s.cpus[e.CPU] = c
-		if e.Held > 0 {
-			c.since = e.Time - e.Held
-			c.holder = prev
+// keep adds what has ended on a CPU to its past.
+func (s *seats) keep(c *seat, ended []oncpu.Run[holder]) {
+	for _, x := range ended {
+		r := run{x.Holder, x.From, x.To}
+		if x.Unseen {
+			r.holder = notSeen
+		}
+		if len(c.runs) >= maxSeatRuns {
+			c.runs = slices.Delete(c.runs, 0, maxSeatRuns/2)
+		}
+		c.runs = append(c.runs, r)
+		if s.ran != nil && r.tid > 0 {
+			s.ran(r)
 		}
 	}
-	switch from := max(c.since, e.Time-e.Held); {
-	case c.tid == e.PrevTID:
-		s.put(c, seatRun{prev, c.since, e.Time})
-	case e.Held > 0:
-		s.put(c, seatRun{notSeen, c.since, from})
-		s.put(c, seatRun{prev, from, e.Time})
-	default: // there were others in between
-		s.put(c, seatRun{notSeen, c.since, e.Time})
-	}
-	c.holder, c.since = holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time
 }
 
-// look takes an observation of who has a CPU. Later events of that CPU take precedence over it.
-func (s *seats) look(e *trace.Sched) {
-	who, from := holder{e.NextTID, e.NextPID, e.NextComm, e.NextKernel}, e.Time-e.Held
+func (s *seats) thread(tid, pid int32) *active {
+	t := s.active[tid]
+	if t == nil && len(s.active) < MaxTracked {
+		t = &active{}
+		s.active[tid] = t
+	}
+	if t != nil {
+		t.pid = pid
+	}
+	return t
+}
+
+func (s *seats) cpu(e *trace.Sched) *seat {
 	c := s.cpus[e.CPU]
-	switch {
-	case c == nil:
-		s.cpus[e.CPU] = &seat{holder: who, since: from}
-	case from > c.since:
-		s.put(c, seatRun{notSeen, c.since, from})
-		c.holder, c.since = who, from
+	if c == nil {
+		c = &seat{}
+		s.cpus[e.CPU] = c
 	}
-}
-
-func (s *seats) put(c *seat, r seatRun) {
-	if r.to <= r.from {
-		return
-	}
-	if len(c.runs) >= maxSeatRuns {
-		c.runs = slices.Delete(c.runs, 0, maxSeatRuns/2)
-	}
-	c.runs = append(c.runs, r)
-	if s.ran != nil && r.tid > 0 {
-		s.ran(r)
-	}
+	return c
 }
 
 // each calls f for each holder of a CPU between two times, without gaps.
-func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
+func (s *seats) each(cpu uint16, from, to int64, f func(r run)) {
 	at := from
 	put := func(h holder, end int64) {
 		if end = min(end, to); end > at {
-			f(seatRun{h, at, end})
+			f(run{h, at, end})
 			at = end
 		}
 	}
 	if c := s.cpus[cpu]; c != nil {
-		i, _ := slices.BinarySearchFunc(c.runs, from, func(r seatRun, at int64) int {
+		i, _ := slices.BinarySearchFunc(c.runs, from, func(r run, at int64) int {
 			return cmp.Compare(r.to, at)
 		})
 		for _, r := range c.runs[i:] {
@@ -225,8 +236,8 @@ func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
 			put(notSeen, r.from)
 			put(r.holder, r.to)
 		}
-		put(notSeen, c.since)
-		put(c.holder, to)
+		put(notSeen, c.Since)
+		put(c.Holder, to)
 	}
 	put(notSeen, to)
 }
@@ -234,7 +245,7 @@ func (s *seats) each(cpu uint16, from, to int64, f func(r seatRun)) {
 // holds returns who had a CPU at a time.
 func (s *seats) holds(cpu uint16, at int64) (h holder) {
 	h = notSeen
-	s.each(cpu, at, at+1, func(r seatRun) { h = r.holder })
+	s.each(cpu, at, at+1, func(r run) { h = r.holder })
 	return h
 }
 
@@ -258,8 +269,8 @@ func (s *seats) explain(w *seatWait, f func(p waitPart)) {
 		}
 	}
 	m := s.mask(w.tid, w.pid)
-	s.each(w.cpu, w.from, w.to, func(r seatRun) {
-		p := waitPart{holder: r.holder, from: r.from, to: r.to, cpu: w.cpu}
+	s.each(w.cpu, w.from, w.to, func(r run) {
+		p := waitPart{run: r, cpu: w.cpu}
 		if r.tid <= 0 || m == nil {
 			put(p)
 			return
@@ -285,7 +296,7 @@ func (s *seats) shared(w *seatWait, m cpuMask, p waitPart, put func(waitPart)) {
 			continue
 		}
 		taken := false
-		s.each(cpu, p.from, p.to, func(r seatRun) {
+		s.each(cpu, p.from, p.to, func(r run) {
 			if s.another(&r.holder) {
 				taken = true
 			}
@@ -346,9 +357,10 @@ func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitP
 			waits(o)
 		}
 	}
-	for _, o := range s.open {
-		if o.tid != w.tid && o.from <= p.from {
-			waits(o)
+	for tid, a := range s.active {
+		if a.State.Runnable() && tid != w.tid && a.Since <= p.from {
+			o := a.wait(tid)
+			waits(&o)
 		}
 	}
 	queue := func(cpu uint16) int64 {
@@ -379,7 +391,7 @@ func (s *seats) crowd(w *seatWait, p waitPart, others []seatWait, put func(waitP
 			if h := s.holds(cpu, p.from); s.another(&h) && queue(cpu) == 0 {
 				to := at + (end-at)/m
 				m--
-				put(waitPart{holder: h, from: at, to: to, cpu: cpu, elsewhere: true})
+				put(waitPart{run: run{h, at, to}, cpu: cpu, elsewhere: true})
 				at = to
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/oncpu"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -39,10 +39,10 @@ const (
 
 // State of a thread that is on no CPU.
 const (
-	StatePreempted = 1 // runnable, after it was taken off its CPU
-	StateWoken     = 2 // runnable, after it was woken
-	StateSleeps    = 3 // it waits for something (a lock, work)
-	StateBlocked   = 4 // uninterruptible sleep: mostly disk
+	StatePreempted = int64(oncpu.Preempted)
+	StateWoken     = int64(oncpu.Woken)
+	StateSleeps    = int64(oncpu.Sleeps)
+	StateBlocked   = int64(oncpu.Blocked)
 )
 
 // schedLog holds the events in arrival order.
@@ -63,7 +63,7 @@ type runnerKey struct {
 
 func (l *schedLog) init() {
 	l.runners = map[runnerKey]int32{}
-	l.keys = []runnerKey{{comm: "(not seen)"}, {comm: "(idle)"}}
+	l.keys = []runnerKey{{tid: -1, comm: "(not seen)"}, {comm: "(idle)"}}
 }
 
 // runner returns a thread's index: 0 for those beyond the limit, 1 for a CPU's idle loop.
@@ -129,15 +129,22 @@ type schedEvent struct {
 	kind       trace.SchedKind
 }
 
+// runner is a thread of the log, as who has a CPU.
+type runner struct{ tid, index int32 }
+
+func (r runner) ThreadID() int32 { return r.tid }
+
+func (l *schedLog) who(index int32) runner { return runner{l.keys[index].tid, index} }
+
 // lost returns for each event, one bit each, whether the switch that should follow on its CPU was not seen:
-// it is unknown who ran from there on.
+// it is unknown who ran from there on. Spans that are split have to know it before they end.
 func (l *schedLog) lost() []uint64 {
 	bits := make([]uint64, l.n/64+1)
-	type last struct {
-		event int64
-		next  int32
+	type cpu struct {
+		oncpu.CPU[runner]
+		event int64 // the latest
 	}
-	cpus := map[int]last{}
+	cpus := map[int]*cpu{}
 	log := *l
 	log.last = 0
 	for i := range l.n {
@@ -145,10 +152,16 @@ func (l *schedLog) lost() []uint64 {
 		if e.kind == trace.SchedWakeup {
 			continue
 		}
-		if c, ok := cpus[e.cpu]; ok && (l.keys[c.next].tid != l.keys[e.prev].tid || c.next == 0) {
+		c := cpus[e.cpu]
+		if c == nil {
+			c = &cpu{}
+			cpus[e.cpu] = c
+		}
+		if c.Missed(l.who(e.prev)) {
 			bits[c.event/64] |= 1 << (c.event % 64)
 		}
-		cpus[e.cpu] = last{i, e.next}
+		c.Switch(e.time, 0, l.who(e.prev), l.who(e.next))
+		c.event = i
 	}
 	l.last = 0
 	return bits
@@ -164,27 +177,14 @@ type schedPass struct {
 	base    int64
 	first   int64
 	last    int64
-	cpus    map[int]*cpuRun
-	threads []threadState
+	cpus    map[int]*oncpu.CPU[runner]
+	threads []oncpu.Thread
 	thread  []int // by runner: its index in Timeline.Threads, -1: none
-	tid     []int32
-}
-
-type cpuRun struct {
-	who   int32 // 0: unknown
-	next  int32 // who was switched to
-	since int64
-}
-
-type threadState struct {
-	what  int64 // 0: it runs, or unknown
-	since int64
-	cpu   int
 }
 
 func (b *Builder) finishSched(end int64) error {
 	l := &b.sched
-	p := &schedPass{b: b, cpus: map[int]*cpuRun{}, threads: make([]threadState, len(b.t.Threads))}
+	p := &schedPass{b: b, cpus: map[int]*oncpu.CPU[runner]{}, threads: make([]oncpu.Thread, len(b.t.Threads))}
 	p.runs.init(runColumns)
 	p.states.init(stateColumns)
 	for _, k := range l.keys {
@@ -193,8 +193,7 @@ func (b *Builder) finishSched(end int64) error {
 			t = -1
 		}
 		p.thread = append(p.thread, t)
-		p.tid = append(p.tid, k.tid)
-		b.t.Runners = append(b.t.Runners, Runner{TID: k.tid, Comm: k.comm, Thread: t})
+		b.t.Runners = append(b.t.Runners, Runner{TID: max(0, k.tid), Comm: k.comm, Thread: t})
 	}
 	b.t.HasSched, b.t.SchedLeftOut = l.n > 0, l.left
 	p.begin(0)
@@ -208,12 +207,12 @@ func (b *Builder) finishSched(end int64) error {
 	// What still ran or waited did so until the end: nothing else was seen. For other processes not even that
 	// is known.
 	for _, cpu := range p.order() {
-		if c := p.cpus[cpu]; p.thread[c.who] >= 0 {
-			p.run(cpu, c.who, c.since, end, 0)
+		if c := p.cpus[cpu]; !c.Unseen && p.thread[c.Holder.index] >= 0 {
+			p.run(cpu, c.Holder.index, c.Since, end, 0)
 		}
 	}
 	for i := range p.threads {
-		p.leave(i, end, 0)
+		p.state(i, &p.threads[i], end, 0)
 	}
 	return p.cut()
 }
@@ -236,102 +235,78 @@ func (p *schedPass) begin(base int64) {
 }
 
 func (p *schedPass) event(e *schedEvent, lost bool) error {
-	now, kind, cpu, state, prev, next := e.time, e.kind, e.cpu, e.state, e.prev, e.next
 	if p.runs.rows+p.states.rows >= p.b.opts.ChunkSpans {
-		for _, c := range p.order() {
-			if r := p.cpus[c]; now > r.since {
-				p.run(c, r.who, r.since, now, 1)
-				r.since = now
-			}
-		}
-		for i := range p.threads {
-			if t := &p.threads[i]; t.what != 0 && now > t.since {
-				s := *t
-				p.leave(i, now, 1)
-				*t = threadState{s.what, now, s.cpu}
-			}
-		}
-		if err := p.cut(); err != nil {
+		if err := p.split(e.time); err != nil {
 			return err
 		}
 	}
-	if kind == trace.SchedWakeup {
-		if t := p.thread[next]; t >= 0 && p.threads[t].what != StatePreempted &&
-			p.threads[t].what != StateWoken && !p.running(next) {
-			p.leave(t, now, 0)
-			p.threads[t] = threadState{StateWoken, now, cpu}
+	cpu := uint16(e.cpu)
+	prev, next := p.thread[e.prev], p.thread[e.next]
+	if e.kind == trace.SchedWakeup {
+		if next >= 0 {
+			if was, ok := p.threads[next].Wake(e.time, cpu); ok {
+				p.state(next, &was, e.time, 0)
+			}
 		}
 		return nil
 	}
-	c := p.cpus[cpu]
-	if kind == trace.SchedLook {
-		p.look(c, e, lost)
-		return nil
-	}
-	if t := p.thread[prev]; t >= 0 && p.threads[t].what != 0 {
-		// It ran here, but the switch to it was not seen: why it did not run is known only up to the last
-		// switch that was seen.
-		if c != nil && p.threads[t].cpu == cpu {
-			p.leave(t, c.since, 0)
-		}
-		p.threads[t].what = 0
-	}
+	c := p.cpus[e.cpu]
 	if c == nil {
-		c = &cpuRun{}
-		p.cpus[cpu] = c
+		c = &oncpu.CPU[runner]{}
+		p.cpus[e.cpu] = c
+	}
+	l := &p.b.sched
+	if e.kind == trace.SchedLook {
+		p.ended(e.cpu, c.Look(e.time, e.held, l.who(e.next)))
 	} else {
-		if e.held > 0 && c.who == 0 { // the event says since when prev had it
-			from := max(c.since, now-e.held)
-			p.run(cpu, 0, c.since, from, 0)
-			c.who, c.since = prev, from
+		if prev >= 0 {
+			// Where it ran here, but the switch to it was not seen, its state is known only for a while.
+			was := p.threads[prev].Leave(e.time, cpu, e.state)
+			p.state(prev, &was, was.KnownUntil(cpu, c.Since), 0)
 		}
-		p.run(cpu, c.who, c.since, now, 0)
+		p.ended(e.cpu, c.Switch(e.time, e.held, l.who(e.prev), l.who(e.next)))
+		if next >= 0 {
+			was := p.threads[next].Enter(e.time, cpu)
+			p.state(next, &was, e.time, 0)
+		}
 	}
-	c.who, c.next, c.since = next, next, now
 	if lost {
-		c.who = 0
-	}
-	if t := p.thread[prev]; t >= 0 {
-		what := int64(StateSleeps)
-		switch {
-		case state == 0:
-			what = StatePreempted
-		case state&profile.Uninterruptible != 0:
-			what = StateBlocked
-		}
-		p.threads[t] = threadState{what, now, cpu}
-	}
-	if t := p.thread[next]; t >= 0 {
-		p.leave(t, now, 0)
+		c.Lose()
 	}
 	return nil
 }
 
-// look takes an observation of who has a CPU.
-func (p *schedPass) look(c *cpuRun, e *schedEvent, lost bool) {
-	from := e.time - e.held
-	if c == nil {
-		c = &cpuRun{since: from}
-		p.cpus[e.cpu] = c
-	}
-	if from < c.since || c.who == e.next {
-		return
-	}
-	p.run(e.cpu, c.who, c.since, from, 0)
-	c.who, c.next, c.since = e.next, e.next, from
-	if lost {
-		c.who = 0
-	}
-}
-
-// running reports whether a thread was switched to on a CPU, and not away from it.
-func (p *schedPass) running(who int32) bool {
-	for _, c := range p.cpus {
-		if p.tid[c.next] == p.tid[who] {
-			return true
+// split ends a chunk, and what goes on in the next one.
+func (p *schedPass) split(now int64) error {
+	for _, cpu := range p.order() {
+		c := p.cpus[cpu]
+		who := c.Holder.index
+		if c.Unseen {
+			who = 0
+		}
+		if now > c.Since {
+			p.run(cpu, who, c.Since, now, 1)
+			c.Since = now
 		}
 	}
-	return false
+	for i := range p.threads {
+		if t := &p.threads[i]; t.State.Off() && now > t.Since {
+			p.state(i, t, now, 1)
+			t.Since = now
+		}
+	}
+	return p.cut()
+}
+
+// ended adds what has ended on a CPU.
+func (p *schedPass) ended(cpu int, runs []oncpu.Run[runner]) {
+	for _, r := range runs {
+		who := r.Holder.index
+		if r.Unseen {
+			who = 0
+		}
+		p.run(cpu, who, r.From, r.To, 0)
+	}
 }
 
 // run adds a span of a CPU.
@@ -358,27 +333,21 @@ func (p *schedPass) run(cpu int, who int32, from, to, flags int64) {
 	p.b.bins.onCPU(cpu, channel, from, to-from)
 }
 
-// leave ends a thread's state.
-func (p *schedPass) leave(thread int, now, flags int64) {
-	t := &p.threads[thread]
-	if t.what == 0 {
+// state adds a span in which a thread was on no CPU.
+func (p *schedPass) state(thread int, t *oncpu.Thread, to, flags int64) {
+	if !t.State.Off() || to <= t.Since {
 		return
 	}
-	what := t.what
-	t.what = 0
-	if now <= t.since {
-		return
-	}
-	p.at(t.since, now)
+	p.at(t.Since, to)
 	c := &p.states
 	c.put(stateThread, int64(thread))
-	c.put(stateStart, t.since-p.stEnd)
-	c.put(stateDur, now-t.since)
-	c.put(stateWhat, what)
-	c.put(stateCPU, int64(t.cpu))
+	c.put(stateStart, t.Since-p.stEnd)
+	c.put(stateDur, to-t.Since)
+	c.put(stateWhat, int64(t.State))
+	c.put(stateCPU, int64(t.CPU))
 	c.put(stateFlags, flags)
 	c.rows++
-	p.stEnd = now
+	p.stEnd = to
 }
 
 func (p *schedPass) at(from, to int64) {

@@ -236,8 +236,8 @@ func (s *perfSource) close() {
 
 func (s *perfSource) run() {
 	defer close(s.w.ended)
+	defer s.close() // the kernel waits for a grace period: who reads the events need not
 	defer close(s.w.events)
-	defer s.close()
 	var evs [32]unix.EpollEvent
 	wait := hotplug
 	looked := time.Now()

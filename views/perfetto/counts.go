@@ -21,7 +21,14 @@ type counts struct {
 	counters             []trace.Counter
 	instructions, cycles int // -1: not counted
 	rows                 map[threadKey]*countRow
+	names                [2][]string // of annotations: each counter's, then of IPC
 }
+
+// Whose values are annotated.
+const (
+	ofThread = iota
+	ofOperator
+)
 
 // countRow is a thread's tracks.
 type countRow struct {
@@ -40,6 +47,13 @@ func (c *counts) set(counters []trace.Counter) {
 	c.instructions, c.cycles = summary.CounterPair(counters, "instructions", "cycles")
 	if c.rows == nil {
 		c.rows = map[threadKey]*countRow{}
+	}
+	for i, prefix := range [...]string{ofThread: "thread.", ofOperator: "count."} {
+		c.names[i] = nil
+		for k := range counters {
+			c.names[i] = append(c.names[i], prefix+counters[k].Name)
+		}
+		c.names[i] = append(c.names[i], prefix+"IPC")
 	}
 }
 
@@ -60,15 +74,15 @@ func (c *counts) ipc(values []int64) (float64, bool) {
 	return float64(n) / float64(of), true
 }
 
-// annotate adds the known values to a slice, as PREFIX.NAME.
-func (c *counts) annotate(n *notes, prefix string, values []int64) {
+// annotate adds the known values to a slice.
+func (c *counts) annotate(n *notes, of int, values []int64) {
 	for i := range values {
 		if v, ok := c.known(values, i); ok {
-			n.int(prefix+"."+c.counters[i].Name, v)
+			n.int(c.names[of][i], v)
 		}
 	}
 	if v, ok := c.ipc(values); ok {
-		n.float(prefix+".IPC", v)
+		n.float(c.names[of][len(c.counters)], v)
 	}
 }
 

@@ -5,6 +5,7 @@ package perfetto
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/profinfer/profinfer/internal/beside"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/trace"
@@ -196,9 +198,9 @@ func TestNoCounts(t *testing.T) {
 
 // Counters that fall between operators: a thread that rests does not go on counting.
 func TestCountsFall(t *testing.T) {
-	var b bytes.Buffer
-	p := newPackets(&b)
-	tr := newTracks(p)
+	w := beside.New(io.Discard, 1<<10)
+	defer w.Close()
+	tr := newTracks(newPackets(w))
 	c := &counts{}
 	c.set(counted)
 	for _, at := range []int64{1_000, 51_000, 1_000_000} {

@@ -80,7 +80,7 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 	e.last = max(e.last, d.Done)
 	if d.Shared && len(e.devices.shared) < maxGraphs {
 		e.devices.shared = append(e.devices.shared, d)
-		return e.p.err
+		return e.p.err()
 	}
 	spans := append(e.devices.shared, d)
 	e.devices.shared = e.devices.shared[:0]
@@ -103,7 +103,7 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 			"wait for "+cmp.Or(clean.Perfetto(d.Graph.Backend), "a device"), n)
 		e.t.end(k, d.Done, nil)
 	}
-	return e.p.err
+	return e.p.err()
 }
 
 func (e *exporter) deviceTrack(d *profile.DeviceSpan) *track {
@@ -181,5 +181,5 @@ func (e *exporter) Copy(c *profile.Copy) error {
 	}
 	e.t.begin(k, c.Start, c, "copy", name, n)
 	e.t.end(k, end, nil)
-	return e.p.err
+	return e.p.err()
 }

@@ -15,7 +15,7 @@ const slowFault = 100_000
 // Fault draws a page fault that waited for the disk, or a slow one, on a track below its thread's.
 func (e *exporter) Fault(f *profile.Fault) error {
 	if f.Kind == trace.FaultCounts || !f.Waits() && f.Dur < slowFault {
-		return e.p.err
+		return e.p.err()
 	}
 	k := e.t.below(f.PID, f.TID, "page faults")
 	e.last = max(e.last, f.Time)
@@ -42,7 +42,7 @@ func (e *exporter) Fault(f *profile.Fault) error {
 	}
 	e.t.begin(k, f.Begin(), f, "fault", name, n)
 	e.t.end(k, f.Time, nil)
-	return e.p.err
+	return e.p.err()
 }
 
 // Needs implements profile.Sink.

@@ -90,6 +90,13 @@ const (
 	flagNeedState = 2 // SEQ_NEEDS_INCREMENTAL_STATE
 )
 
+// Types of fields, for tags of one byte.
+const (
+	varintType  = byte(protowire.VarintType)
+	fixed64Type = byte(protowire.Fixed64Type)
+	lengthType  = byte(protowire.BytesType)
+)
+
 // message is a protobuf message under construction.
 type message []byte
 

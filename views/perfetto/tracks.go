@@ -43,6 +43,12 @@ type tracks struct {
 	named     map[string]*track
 	under     map[threadKey]*track // for faults
 	spare     notes
+	recent    [64]recentThread // by the low bits of their IDs
+}
+
+type recentThread struct {
+	key threadKey
+	*track
 }
 
 func newTracks(p *packets) *tracks {
@@ -74,13 +80,19 @@ func (t *tracks) describeProcess(k *track, pid int32, name string) {
 }
 
 func (t *tracks) thread(pid, tid int32) *track {
-	k := t.threads[threadKey{pid, tid}]
+	key := threadKey{pid, tid}
+	r := &t.recent[uint32(tid)%uint32(len(t.recent))]
+	if r.track != nil && r.key == key {
+		return r.track
+	}
+	k := t.threads[key]
 	if k == nil {
 		t.process(pid)
 		k = t.make()
-		t.threads[threadKey{pid, tid}] = k
+		t.threads[key] = k
 		t.describeThread(k, pid, tid, "")
 	}
+	*r = recentThread{key, k}
 	return k
 }
 
@@ -138,12 +150,12 @@ func (t *tracks) notes() *notes {
 func (t *tracks) begin(k *track, at int64, what any, category, name string, n *notes) {
 	k.last = max(at, k.last)
 	k.open = append(k.open, open{what})
-	m := message(nil).uint(eventCategory, t.p.intern(internCategories, category)).
-		uint(eventType, typeBegin).uint(eventTrack, k.uuid).uint(eventName, t.p.intern(internEvents, name))
+	var m message
 	if n != nil {
-		m = append(m, n.m...)
+		m = n.m
 	}
-	t.p.event(k.last, packetTrackEvent, m)
+	id := t.p.intern(internCategories, category)
+	t.p.begin(k.last, k.uuid, id, t.p.intern(internEvents, name), m)
 }
 
 // end closes the innermost slice.
@@ -153,11 +165,11 @@ func (t *tracks) end(k *track, at int64, n *notes) {
 	}
 	k.open = k.open[:len(k.open)-1]
 	k.last = max(at, k.last)
-	m := message(nil).uint(eventType, typeEnd).uint(eventTrack, k.uuid)
+	var m message
 	if n != nil {
-		m = append(m, n.m...)
+		m = n.m
 	}
-	t.p.event(k.last, packetTrackEvent, m)
+	t.p.end(k.last, k.uuid, m)
 }
 
 // endTo closes slices until only keep remain open.
@@ -179,8 +191,7 @@ func (k *track) depth(what any) int {
 
 func (t *tracks) value(k *track, at int64, v float64) {
 	k.last = max(at, k.last)
-	t.p.event(k.last, packetTrackEvent,
-		message(nil).uint(eventType, typeCounter).uint(eventTrack, k.uuid).double(eventDouble, v))
+	t.p.value(k.last, k.uuid, v)
 }
 
 func compareThreads(a, b threadKey) int {

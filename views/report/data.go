@@ -7,9 +7,12 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -48,53 +51,53 @@ var groupings = []facts.By{facts.ByWeight, facts.ByOp, facts.ByLayer, facts.ByBl
 // Load computes all that the page shows of one recording. file is the name shown for it.
 func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	how := newOptions(opts)
-	book := &facts.Book{}
+	// Two halves of about the same work, each on a core of its own from the replay to the packed sections.
+	book, other := &facts.Book{}, &facts.Book{}
 	stats := stat.New(stat.Options{By: groupings[0], Further: groupings[1:], Peaks: how.peaks, Book: book})
-	dags := dag.New(dag.Options{Book: book})
-	timeline := newTimeline(book)
-	series := series.New(book)
-	slow := slow.New(slow.Options{Top: slowListed, Book: book})
 	experts := newExperts(how, book)
 	faults := memory.NewSeries(book)
 	offload := offload.New(book)
-	h, err := replay(profile.Tee(stats, dags, timeline, series, slow, experts, faults, offload))
+	dags := dag.New(dag.Options{Book: other})
+	timeline := newTimeline(other)
+	series := series.New(other)
+	slow := slow.New(slow.Options{Top: slowListed, Book: other})
+	half := profile.NewAsync(profile.Tee(dags, timeline, series, slow))
+	h, err := replay(profile.Tee(stats, experts, faults, offload, half))
+	if e := half.Wait(); err == nil {
+		err = e
+	}
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{File: filepath.Base(file), sections: map[string][]byte{}}
+	halves := make(chan error)
+	second := &Run{sections: map[string][]byte{}}
+	go func() {
+		halves <- cmp.Or(second.addDAGs(dags, h), second.addTime(timeline, h, how),
+			second.addSeries(series, h, how.peaks(h)), second.addJSON("slow", slow.Finish(h)))
+	}()
 	all := map[facts.By]*summary.Stat{}
 	for _, s := range stats.FinishEach(h) {
 		all[s.By] = s
 	}
 	r.Label = label(all[facts.ByWeight])
-	if err := r.addJSON("stat", Stats{
-		Block: all[facts.ByBlock], Layer: all[facts.ByLayer], Op: all[facts.ByOp],
-		Thread: all[facts.ByThread], Weight: all[facts.ByWeight],
-	}); err != nil {
+	err = cmp.Or(
+		r.addJSON("stat", Stats{
+			Block: all[facts.ByBlock], Layer: all[facts.ByLayer], Op: all[facts.ByOp],
+			Thread: all[facts.ByThread], Weight: all[facts.ByWeight],
+		}),
+		r.addExperts(experts), r.addFaults(faults, h), r.addJSON("offload", offload.Finish(h)))
+	if err = cmp.Or(err, <-halves); err != nil {
 		return nil, err
 	}
-	if err := r.addDAGs(dags, h); err != nil {
-		return nil, err
-	}
-	if err := r.addTime(timeline, h, how); err != nil {
-		return nil, err
-	}
-	if err := r.addSeries(series, h, how.peaks(h)); err != nil {
-		return nil, err
-	}
-	if err := r.addJSON("slow", slow.Finish(h)); err != nil {
-		return nil, err
-	}
-	if err := r.addExperts(experts); err != nil {
-		return nil, err
-	}
-	if err := r.addFaults(faults, h); err != nil {
-		return nil, err
-	}
-	if err := r.addJSON("offload", offload.Finish(h)); err != nil {
-		return nil, err
-	}
+	r.take(second)
 	return r, nil
+}
+
+// take adds another run's sections after those that r begins with, the statistics.
+func (r *Run) take(o *Run) {
+	r.names = slices.Insert(r.names, 1, o.names...)
+	maps.Copy(r.sections, o.sections)
 }
 
 // slowListed is how many slow steps the page lists.
@@ -131,10 +134,14 @@ func (r *Run) addJSON(name string, v any) error {
 	return r.add(name, b)
 }
 
+// packLevel is how well the page's data is gzipped. At the highest levels the compressor searches for minutes
+// what the columns of a long timeline hold anyway, which are alike over and over, and finds less.
+const packLevel = 6
+
 // add adds a section.
 func (r *Run) add(name string, data []byte) error {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	z, err := gzip.NewWriterLevel(&b, packLevel)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func packer() func([]byte) ([]byte, error) {
 		var b bytes.Buffer
 		if z == nil {
 			var err error
-			if z, err = gzip.NewWriterLevel(&b, gzip.BestCompression); err != nil {
+			if z, err = gzip.NewWriterLevel(&b, packLevel); err != nil {
 				return nil, err
 			}
 		} else {

@@ -7,6 +7,7 @@
 //
 //	go run ./internal/bench/analysis -events 10000000
 //	go run ./internal/bench/analysis -trace run.pinf -trace-processor ~/bin/trace_processor_shell
+//	go run ./internal/bench/analysis -trace run.pinf -repeat 100 -keep week.pinf
 package main
 
 import (
@@ -33,7 +34,8 @@ var (
 	events  = flag.Int("events", 10_000_000, "operators to record, counted once for each thread")
 	given   = flag.String("trace", "", "measure this recording; none is made")
 	keep    = flag.String("keep", "", "keep the recording in this file")
-	runs    = flag.Int("runs", 3, "times that each command runs; the median is printed")
+	times   = flag.Int("repeat", 1, "measure a recording that is so many of it, one after the other")
+	runs    = flag.Int("runs", 3, "times that each command runs; the median is printed (0: measure nothing)")
 	threads = flag.Int("threads", 2, "threads of the engine")
 	model   = flag.String("model", "llama-tiny", "model, see profinfer demo")
 	options = flag.String("record", "", "further options of profinfer record")
@@ -71,6 +73,19 @@ func run() error {
 			return err
 		}
 	}
+	if *times > 1 {
+		long := filepath.Join(dir, "long.pinf")
+		if *given != "" && *keep != "" {
+			long = *keep
+		}
+		if err := repeat(path, long, *times); err != nil {
+			return fmt.Errorf("repeating %s: %w", path, err)
+		}
+		path = long
+	}
+	if *runs <= 0 {
+		return nil
+	}
 	n, err := count(path)
 	if err != nil {
 		return err
@@ -87,6 +102,7 @@ func run() error {
 	pftrace := filepath.Join(dir, "run.pftrace.gz")
 	for _, c := range [][]string{
 		{"stat"}, {"stat", "--json"},
+		{"report", "-o", filepath.Join(dir, "run.html")},
 		{"export", "--table", "op_threads", "--format", "ndjson", "-o", os.DevNull},
 		{"export", "--format", "perfetto", "-o", pftrace},
 	} {

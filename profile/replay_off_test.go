@@ -12,6 +12,7 @@ import (
 // A thread that cannot be interrupted is blocked until it is woken, or has a CPU again if that was not seen;
 // both where its begin was probed and where its graph is followed.
 func TestBlocked(t *testing.T) {
+	const blocked = 2 // TASK_UNINTERRUPTIBLE
 	for _, c := range []struct {
 		name  string
 		state uint32
@@ -20,9 +21,9 @@ func TestBlocked(t *testing.T) {
 	}{
 		{"runnable", 0, 0, 0},
 		{"asleep", 1, 1110, 0},
-		{"blocked", Uninterruptible, 1110, 10},
-		{"blocked, the wake-up not seen", Uninterruptible, 0, 30},
-		{"blocked, no load", Uninterruptible | 0x400, 1120, 20},
+		{"blocked", blocked, 1110, 10},
+		{"blocked, the wake-up not seen", blocked, 0, 30},
+		{"blocked, no load", blocked | 0x400, 1120, 20},
 	} {
 		for _, followed := range []bool{false, true} {
 			s := NewScene(t)
@@ -41,16 +42,16 @@ func TestBlocked(t *testing.T) {
 					trace.Sched{Time: c.woken, Kind: trace.SchedWakeup, NextTID: worker1, NextPID: Pid})
 			}
 			s.Done()
-			var off, blocked int64
+			var off, stuck int64
 			for _, o := range s.c.ops {
 				for i := range o.Threads {
 					off += o.Threads[i].OffCPU
-					blocked += o.Threads[i].Blocked
+					stuck += o.Threads[i].Blocked
 				}
 			}
-			if off != 30 || blocked != c.want {
+			if off != 30 || stuck != c.want {
 				t.Errorf("%s, followed %v: off its CPU for %d, blocked for %d, want 30 and %d", c.name,
-					followed, off, blocked, c.want)
+					followed, off, stuck, c.want)
 			}
 		}
 	}
