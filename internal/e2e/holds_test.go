@@ -117,7 +117,8 @@ func (r *recorder) ends(t *testing.T, within time.Duration) error {
 // recorded waits until some steps can be read in a recording that is being written.
 func recorded(t testing.TB, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	deadline := time.Now().Add(time.Minute)
+	for ; time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		rd, err := trace.Open(path)
 		if err != nil {
 			continue
