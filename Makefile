@@ -34,7 +34,7 @@ demo: build ## show profinfer at work: fetches an engine, makes a model, profile
 .PHONY: test
 test: engines browser ## run the tests that decide whether a change is right; as root also with real engines and real probes
 	@$(GO) build -o bin/testrun ./internal/testrun
-	@bin/testrun -timeout 15m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
+	@bin/testrun -timeout 20m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
 
 .PHONY: test-all
 test-all: engines browser ## run all tests: also long ones, those that need a quiet machine, those of `make arm64`
