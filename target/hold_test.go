@@ -60,8 +60,11 @@ func TestHoldNotByFirstThread(t *testing.T) {
 	}
 	defer c.Wait()
 	defer c.Process.Kill()
-	for range 200 {
+	for n := range 200 {
 		held, err := Hold(c.Process.Pid, c.Process.Pid, 0, time.Minute)
+		if err != nil && n > 0 && strings.Contains(err.Error(), "it did not stop") {
+			continue // in time: other work had the CPUs
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

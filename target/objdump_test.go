@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // engineFiles lists the ELF files below the directories of PROFINFER_ENGINES (separated
@@ -72,8 +74,13 @@ func TestLengthsAgainstObjdump(t *testing.T) {
 	}
 	files := []string{self}
 	files = append(files, engineFiles(t, "libggml", "libllama", "libwhisper", "llama-addon")...)
-	for _, f := range files {
-		t.Run(filepath.Base(f), func(t *testing.T) { compareObjdump(t, objdump, f) })
+	for i, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			if i > 0 {
+				testkit.Long(t)
+			}
+			compareObjdump(t, objdump, f)
+		})
 	}
 }
 

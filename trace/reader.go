@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -54,6 +55,7 @@ type Reader struct {
 	Repeats bool
 
 	in     *scan.Input
+	at     atomic.Int64 // offset in the file of the block being read
 	f      *os.File
 	name   string
 	header FileHeader
@@ -199,6 +201,10 @@ func (r *Reader) Header() FileHeader { return r.header }
 // Meta returns the meta block that Next returned last, nil before the first. A trace begins with it.
 func (r *Reader) Meta() *Meta { return r.meta }
 
+// Progress returns how many bytes of how many have been read; the number is negative if it is unknown. It may be
+// called from any goroutine.
+func (r *Reader) Progress() (read, of int64) { return r.at.Load(), r.in.Size() }
+
 // Want limits Next to blocks of these types; with none, to no type at all. The others are skipped unread, so
 // damage in them goes unnoticed.
 func (r *Reader) Want(types ...Type) {
@@ -258,6 +264,7 @@ func (r *Reader) nextHeader() (h blockHeader, off int64, err error) {
 	from := r.in.Offset()
 	for {
 		b := r.in.Peek(blockHeaderSize)
+		r.at.Store(r.in.Offset())
 		if r.in.Err() != nil {
 			return h, 0, fmt.Errorf("reading %s at byte %d: %w", r.name, r.in.Offset(), r.in.Err())
 		}

@@ -158,6 +158,9 @@ func exportWith(in, out string, asked bool, format string, binary bool,
 	}
 	var h *profile.Header
 	err = writeTo(out, asked, packed, func(w io.Writer) error {
+		if out != "" && out != "-" || !endsInTerminal() {
+			defer showProgress(r)()
+		}
 		h, err = write(w, r)
 		return err
 	})

@@ -134,6 +134,7 @@ func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.R
 			return nil, err
 		}
 		var torn string
+		read := showProgress(r)
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
 			h, err := profile.Replay(r, s)
 			if h != nil {
@@ -141,6 +142,7 @@ func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.R
 			}
 			return h, err
 		}, append(slices.Clone(opts), report.Peaks(top.peaks))...)
+		read()
 		r.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

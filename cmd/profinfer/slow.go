@@ -23,7 +23,9 @@ func doSlow(in string, opt stat.Options, json, verbose bool) error {
 	opt.Book = &facts.Book{}
 	stat := stat.New(opt)
 	slow := slow.New(slow.Options{Phases: opt.Phases, PID: opt.PID, Top: opt.Top, Book: opt.Book})
+	read := showProgress(r)
 	h, err := profile.Replay(r, profile.Tee(stat, slow))
+	read()
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,9 @@ func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) e
 	opt.Peaks = top.peaks
 	opt.Pool = &profile.OpPool{}
 	b := stat.New(opt)
+	read := showProgress(r)
 	h, err := profile.ReplayReusing(r, b, opt.Pool)
+	read()
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,9 @@ func statOf(name string, opt stat.Options) (*summary.Stat, error) {
 	defer r.Close()
 	opt.Pool = &profile.OpPool{}
 	b := stat.New(opt)
+	read := showProgress(r)
 	h, err := profile.ReplayReusing(r, b, opt.Pool)
+	read()
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ func TestExpertsFollowed(t *testing.T) {
 	e := engines.Debian(t)
 	_, model := engines.Model(t, e, "moe-tiny-vocab")
 	// the second prompt is computed in graphs of another size, when decode is followed already
-	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "4000",
+	r := load(t, record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "200", "-n", "400",
 		"-r", "1", "--no-warmup", "-ub", "200,100")...))
 	prefill, decode := 0, 0
 	for _, o := range r.ops {
@@ -237,7 +237,7 @@ func TestExpertsSkew(t *testing.T) {
 	of := func(skew float64) (busiest, again float64) {
 		spec.Skew = skew
 		_, model := engines.Made(t, e, spec)
-		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "2", "-p", "0", "-n", "300", "-r",
+		path := record(t, nil, e.Command("llama-bench", "-m", model, "-t", "1", "-p", "0", "-n", "300", "-r",
 			"1", "--no-warmup")...)
 		s := &summary.Stat{}
 		if err := json.Unmarshal([]byte(profinfer(t, "stat", "--json", "-i", path).stdout), s); err != nil {

@@ -59,8 +59,15 @@ func TestFollow(t *testing.T) {
 	_, inside := engines.Model(t, e, "llama-tiny")
 	for _, threads := range []int{1, 2} {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
+			if threads == 1 {
+				testkit.Long(t)
+			}
+			repeat := 1
+			if testkit.All() {
+				repeat = 4
+			}
 			command := e.Command("llama-bench", "-m", inside, "-t", fmt.Sprint(threads), "-p", "0", "-n",
-				"1200", "-r", "4", "--no-warmup")
+				"1200", "-r", fmt.Sprint(repeat), "--no-warmup")
 			path, both := record(t, nil, command...), record(t, []string{"--two-hits"}, command...)
 			changes := watches(t, path)
 			if len(changes) == 0 || changes[0].Ops != trace.WatchArrivals {
@@ -74,7 +81,7 @@ func TestFollow(t *testing.T) {
 			r, o := load(t, path), load(t, both)
 			r.lossless(t)
 			o.lossless(t)
-			if len(r.steps) != 4800 || len(o.steps) != 4800 {
+			if len(r.steps) != 1200*repeat || len(o.steps) != 1200*repeat {
 				t.Fatalf("%d and %d steps", len(r.steps), len(o.steps))
 			}
 			if r.header.End.Hits > o.header.End.Hits*3/4 {
@@ -372,7 +379,7 @@ func TestSteps(t *testing.T) {
 func TestMaxSize(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
-	command := e.Command("llama-bench", "-m", inside, "-t", "2", "-p", "0", "-n", "2000", "-r", "6",
+	command := e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "2000", "-r", "6",
 		"--no-warmup")
 	path := record(t, []string{"--max-size", "4M", "--two-hits"}, command...)
 	files, err := filepath.Glob(path + "*")

@@ -253,13 +253,13 @@ func TestFullDisk(t *testing.T) {
 	e := engines.Debian(t)
 	_, inside := engines.Model(t, e, "llama-tiny")
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatal("no tmpfs, and so no full disk: ", err)
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	path := filepath.Join(dir, "run.pinf")
 	r := profinfer(t, append([]string{"record", "-o", path, "--"},
-		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4000", "-r", "2")...)...)
+		e.Command("llama-bench", "-m", inside, "-t", "1", "-p", "0", "-n", "4000", "-r", "1")...)...)
 	if r.status != 1 || !strings.Contains(r.stderr, "no space left") ||
 		!strings.Contains(r.stderr, "status 0") {
 		t.Errorf("status %d: %s", r.status, r.stderr)

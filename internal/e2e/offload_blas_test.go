@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/offload"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -31,9 +32,13 @@ func TestOffloadBLAS(t *testing.T) {
 	}
 	t.Setenv("LD_LIBRARY_PATH", strings.TrimPrefix(dirs[0], e.Root))
 	_, inside := engines.Model(t, e, "llama-tiny")
+	repeat := "20"
+	if testkit.All() {
+		repeat = "60"
+	}
 	// products with weights that are stored anew for the CPU stay there
 	path := recordLog(t, e.Command("llama-bench", "-m", inside, "-dev", "none", "--repack", "0", "-p", "64",
-		"-n", "8", "-r", "60", "-t", "2", "--no-warmup", "-v")...)
+		"-n", "8", "-r", repeat, "-t", "2", "--no-warmup", "-v")...)
 	graphs := splitsSaid(path.log)
 	r := load(t, path.file)
 	prefill, compared := 0, 0

@@ -18,6 +18,7 @@ import (
 
 	"github.com/profinfer/profinfer/docs/sample"
 	"github.com/profinfer/profinfer/internal/engines"
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 // Two users that nobody else is: one who plants links, one who called sudo.
@@ -152,6 +153,9 @@ func TestPlantedExports(t *testing.T) {
 		for _, to := range []string{"shadow", "empty", "run.html", "pipe", "none", "folder/none", "folder"} {
 			for _, asked := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s to %s %v", out, to, asked), func(t *testing.T) {
+					if asked && to != "empty" {
+						testkit.Long(t)
+					}
 					e := newEstate(t)
 					in := e.file("run.pinf", sample.Recording, 0o644)
 					path := e.link(out, to)
@@ -262,6 +266,9 @@ func TestPlantedRecordings(t *testing.T) {
 	for _, to := range []string{"shadow", "empty", "run.pinf", "pipe", "none", "folder/none", "folder"} {
 		for _, parts := range [][]string{nil, {"--switch-output", "1M"}} {
 			t.Run(fmt.Sprint(to, parts), func(t *testing.T) {
+				if parts != nil && to != "run.pinf" {
+					testkit.Long(t)
+				}
 				e := newEstate(t)
 				e.link("run.pinf", to)
 				if r := e.as(0, 0, e.home, record("run.pinf", parts...)...); r.status != 1 ||
@@ -383,6 +390,9 @@ func TestSudo(t *testing.T) {
 		readable bool
 	}{{"the user's folder", admin, true}, {"root's folder", 0, true}, {"a third's folder", planter, false}} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.folder == 0 {
+				testkit.Long(t)
+			}
 			e := newEstate(t)
 			must(t, os.Chmod(filepath.Dir(filepath.Dir(e.home)), 0o755),
 				os.Chmod(filepath.Dir(e.home), 0o755), os.Lchown(e.home, int(c.folder), int(c.folder)))

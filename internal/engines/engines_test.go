@@ -19,6 +19,7 @@ import (
 
 	"github.com/profinfer/profinfer/demo"
 	"github.com/profinfer/profinfer/demo/gguf"
+	"github.com/profinfer/profinfer/internal/testkit"
 )
 
 func output(t *testing.T, argv []string) string {
@@ -40,6 +41,9 @@ func TestBench(t *testing.T) {
 			continue // the large one is like the small one
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			if s.Name != "llama-tiny" && s.Name != "moe-tiny-vocab" {
+				testkit.Long(t)
+			}
 			_, model := Model(t, e, s.Name)
 			argv := e.Command("llama-bench", "-m", model, "-p", "8", "-n", "4", "-r", "1", "-t", "2", "-o",
 				"json")

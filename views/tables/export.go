@@ -3,6 +3,7 @@
 package tables
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -18,21 +19,26 @@ import (
 // in progress in the run and by its graph definitions, not by its length. The header reports what the trace
 // lacks, even where the table does not show it.
 func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
-	return exportRun(r.Meta, func(s profile.Sink) (*profile.Header, error) {
-		return profile.Replay(r, s)
-	}, name, format, w)
-}
-
-// exportRun exports what replay emits. meta returns the recording's metadata as far as it is known at that
-// point.
-func exportRun(meta func() *trace.Meta, replay func(profile.Sink) (*profile.Header, error), name,
-	format string, w io.Writer) (*profile.Header, error) {
 	if _, err := NewWriter(io.Discard, name, format); err != nil {
 		return nil, err
 	}
-	e := &exporter{name: name, meta: meta}
-	e.out = &late{open: func() (RowWriter, error) { return NewWriter(w, name, format, columns(meta())...) }}
-	h, err := replay(e)
+	e := &exporter{name: name, meta: r.Meta}
+	// What is there of the metadata when the first row is written.
+	e.out = &late{open: func() (RowWriter, error) { return NewWriter(w, name, format, columns(e.seen())...) }}
+	var pool *profile.OpPool
+	if write := e.rowsOfOps(); write != nil {
+		pool = &profile.OpPool{}
+		e.rows = newOpRows(pool, write)
+		defer e.rows.close()
+	}
+	h, err := profile.ReplayReusing(r, e, pool)
+	if e.rows != nil {
+		// What could not be written is the reason that the replay ended.
+		if err := e.rows.close(); err != nil {
+			return nil, err
+		}
+		e.now = r.Meta()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +102,10 @@ type exporter struct {
 	profile.BaseSink
 	name    string
 	out     RowWriter
-	meta    func() *trace.Meta
+	rows    *opRows            // nil: the table has none of operators
+	meta    func() *trace.Meta // of the reader, for the replay's goroutine
+	now     *trace.Meta        // of the rows that are written
+	thread  threadRow
 	derive  facts.Deriver
 	noSched int // 0: unknown so far, 1: scheduling was recorded, 2: it was not
 	shapes  map[*profile.Shape]bool
@@ -105,11 +114,19 @@ type exporter struct {
 	files    memory.Residency
 }
 
+// seen returns the metadata as far as it is known for the row that is written.
+func (e *exporter) seen() *trace.Meta {
+	if e.rows != nil {
+		return e.now
+	}
+	return e.meta()
+}
+
 // offCPUKnown reports whether off-CPU time could be seen: without scheduling events it is not zero but
 // unknown.
 func (e *exporter) offCPUKnown() bool {
 	if e.noSched == 0 {
-		m := e.meta()
+		m := e.seen()
 		if m == nil {
 			return true
 		}
@@ -147,57 +164,21 @@ func when[T any](known bool, v T) *T {
 
 func (e *exporter) Op(o *profile.Op) error {
 	e.shape(o.Shape)
-	switch e.name {
-	case "ops":
-		return e.out.Write(e.op(o))
-	case "op_threads":
-		for i := range o.Threads {
-			t := &o.Threads[i]
-			// For a thread that was not seen to arrive only its begin is known, and for the others it is
-			// unknown how long they waited for it.
-			known := !o.Incomplete || t.Busy != 0 || t.Wait != 0 || t.OffCPU != 0
-			if err := e.out.Write(&OpThreadRow{OpID: o.ID, TID: int64(t.TID),
-				Ith: when(t.Ith != profile.UnknownIth, int64(t.Ith)), CPU: int64(t.CPU), StartNs: t.Start,
-				BusyNs: when(known, t.Busy), WaitNs: when(!o.Incomplete, t.Wait), OffCPUNs: when(known &&
-					e.offCPUKnown(), t.OffCPU), Counts: t.Counts}); err != nil {
-				return err
-			}
-		}
+	if e.rows == nil {
+		return nil
+	}
+	var d *facts.Derived
+	if e.name == "ops" {
+		d = e.derive.Derive(o)
+	}
+	if !e.rows.add(o, d, e.meta) {
+		return errWrite
 	}
 	return nil
 }
 
-func (e *exporter) op(o *profile.Op) *OpRow {
-	d := e.derive.Derive(o)
-	whole := !o.Incomplete
-	r := &OpRow{OpID: o.ID, Node: int64(o.Node), Op: o.Op, StartNs: o.Start, ProbeNs: o.Probe, DurNs: o.Dur,
-		Threads: int64(len(o.Threads)),
-		BusyNs:  when(whole, o.Busy), WaitNs: when(whole, o.Wait), OffCPUNs: when(whole && e.offCPUKnown(),
-			o.OffCPU),
-		Weight: some(d.Weight, ""), WeightType: some(d.WeightType, ""), Block: some(string(d.Block),
-			""), Bytes: d.Bytes, Flops: d.Flops, Counts: o.Counts}
-	if d.Layer != nil {
-		r.Layer = when(true, int64(*d.Layer))
-	}
-	if whole {
-		r.Imbalance = some(o.Imbalance(), -1)
-	}
-	if o.Step != nil {
-		r.Step = count(o.Step.ID)
-	}
-	if o.Graph != nil {
-		r.Graph, r.Backend = count(o.Graph.ID), some(o.Graph.Backend, "")
-	}
-	if o.Shape != nil && o.Shape.Shape != nil {
-		r.Shape = count(o.Shape.Index)
-		if o.Node >= 0 && int(o.Node) < len(o.Shape.Nodes) {
-			n := &o.Shape.Nodes[o.Node]
-			r.Name, r.Type = &n.Name, some(n.Type, "")
-			r.Ne0, r.Ne1, r.Ne2, r.Ne3 = &n.Ne[0], &n.Ne[1], &n.Ne[2], &n.Ne[3]
-		}
-	}
-	return r
-}
+// errWrite ends a replay whose rows cannot be written.
+var errWrite = errors.New("the table cannot be written")
 
 func (e *exporter) Graph(g *profile.Graph) error {
 	e.shape(g.Shape)

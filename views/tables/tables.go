@@ -129,6 +129,8 @@ type field struct {
 	typ  string
 	null bool
 	kind reflect.Kind // of the value that the pointer points to
+
+	offset uintptr // in the struct
 }
 
 // fieldsOf reads the columns from the struct's tags. The structs are of this package, so an unknown type is a
@@ -142,7 +144,7 @@ func fieldsOf(t reflect.Type) []field {
 	for i := range fs {
 		sf := t.Field(i)
 		name, _, _ := strings.Cut(sf.Tag.Get("parquet"), ",")
-		f := field{name: name}
+		f := field{name: name, offset: sf.Offset}
 		ft := sf.Type
 		if ft.Kind() == reflect.Pointer {
 			f.null, ft = true, ft.Elem()
@@ -155,7 +157,8 @@ func fieldsOf(t reflect.Type) []field {
 			f.typ = "double"
 		case reflect.Slice:
 			f.typ = "list of int32"
-		default:
+		}
+		if f.typ == "" || f.kind == reflect.Slice && ft != reflect.TypeFor[[]int32]() {
 			panic("tables: a column of type " + sf.Type.String())
 		}
 		fs[i] = f

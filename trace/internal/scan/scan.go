@@ -131,6 +131,9 @@ func (s *Input) Find(magic string) bool {
 // Offset is the offset in the input of what is next, bytes.
 func (s *Input) Offset() int64 { return s.off }
 
+// Size is the size of the input, bytes; -1: unknown.
+func (s *Input) Size() int64 { return s.size }
+
 // Err is the error of the input, nil at its end.
 func (s *Input) Err() error { return s.err }
 
