@@ -97,9 +97,13 @@ ci: ## all that CI runs
 	@$(MAKE) --no-print-directory arm64 lint check-generated
 	@PROFINFER_REQUIRE_ARM64=1 $(MAKE) --no-print-directory test-all
 
-.PHONY: bench-analysis
-bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")
+.PHONY: bench
+bench: ## print in one table what reading ten million events, recording a short command and attaching take (root, 20 minutes; BENCH_ARGS="-base OTHER_BUILD" compares)
 	$(GO) run ./internal/bench/analysis $(BENCH_ARGS)
+
+.PHONY: bench-analysis
+bench-analysis: ## only what reading takes (BENCH_ARGS="-base OTHER_BUILD" compares before and after, in pairs)
+	$(GO) run ./internal/bench/analysis -parts reading $(BENCH_ARGS)
 
 .PHONY: corpus
 corpus: build ## write all that is said of the recordings in CORPUS (default: made-up ones) to bin/corpus, to compare two builds by diff -r
