@@ -35,8 +35,8 @@ type Cost struct {
 
 const (
 	evictBytes = 8 << 20 // more than the caches of one core
-	coldHits   = 13
-	loopHits   = 2000
+	coldHits   = 9
+	loopHits   = 1000
 )
 
 // cold times single calls, each after evicting the caches.
