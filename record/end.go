@@ -106,6 +106,30 @@ func (r *recorder) end(res *Result) error {
 	return errors.Join(errs...)
 }
 
+// interruptLate is how much later than the end of the command, which it reaches as well, a terminal's interrupt
+// may be noticed here.
+const interruptLate = 200 * time.Millisecond
+
+// interrupted reports whether the command, which has ended, was ended by what ends the recording too.
+func (r *recorder) interrupted() bool {
+	late := time.Duration(0)
+	if st, err := r.command.Wait(); err == nil && slices.Contains([]int{128 + int(syscall.SIGINT),
+		128 + int(syscall.SIGTERM), 128 + int(syscall.SIGHUP)}, st) {
+		late = interruptLate
+	}
+	select {
+	case <-r.ctx.Done():
+		return true
+	default:
+	}
+	select {
+	case <-r.ctx.Done():
+		return true
+	case <-time.After(late):
+		return false
+	}
+}
+
 // finishCommand waits for the command. After an interrupt or the duration it is asked to end; a failed
 // recording is not a reason to end it.
 func (r *recorder) finishCommand(res Result) Result {

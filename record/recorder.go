@@ -349,6 +349,9 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 		case <-done:
 			// as under perf, background processes of the command are not waited for
 			res.Reason = "the command ended"
+			if r.interrupted() {
+				res.Interrupted, res.Reason = true, "interrupted"
+			}
 			return nil
 		case ev, ok := <-events:
 			if !ok {
