@@ -30,8 +30,8 @@ func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 	return p.replay(r)
 }
 
-// ReplayPart is [Replay] of a part that [FindPart] found in the same recording. Blocks that lie outside are not
-// unpacked, and nothing behind the part is read.
+// ReplayPart is [Replay] of a part that [FindPart] found in the same recording. Blocks that lie outside are
+// not unpacked, and nothing behind the part is read.
 func ReplayPart(r *trace.Reader, sink Sink, c *Chosen) (*Header, error) {
 	if c == nil {
 		return Replay(r, sink)
