@@ -13,8 +13,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Part says which part of a recording is wanted: the steps that lie wholly in it, and what happened meanwhile.
-// The zero value is all of it; what is given must hold together.
+// Part says which part of a recording is wanted: the steps that lie wholly in it, and what happened
+// meanwhile. The zero value is all of it; what is given must hold together.
 type Part struct {
 	From, To    int64 // ns since the recording's first event; To 0: to its end
 	First, Last int64 // numbers of steps, as every view has them; 0: all
@@ -77,7 +77,8 @@ func (c *Chosen) covers(t int64) bool {
 			return true
 		}
 	}
-	i, found := slices.BinarySearchFunc(c.spans, t, func(s Span, t int64) int { return cmp.Compare(s.From, t) })
+	i, found := slices.BinarySearchFunc(c.spans, t,
+		func(s Span, t int64) int { return cmp.Compare(s.From, t) })
 	if !found {
 		i--
 	}
@@ -332,8 +333,8 @@ func (s *scout) finish(last int64, ended bool) error {
 		return s.none(long)
 	}
 	if c.Steps == 0 && c.NCut > 0 {
-		return fmt.Errorf("no step lies wholly in that time: it is within step %d; --steps %d-%d shows it whole",
-			c.Cut[0], c.Cut[0], c.Cut[len(c.Cut)-1])
+		return fmt.Errorf(
+			"no step lies wholly in that time: it is within step %d; --steps %d-%d shows it whole", c.Cut[0], c.Cut[0], c.Cut[len(c.Cut)-1])
 	}
 	if ended {
 		c.To = min(c.To, last)

@@ -77,6 +77,9 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 			if len(part.Phases) > 0 {
 				graph.Phase = part.Phases[0]
 			}
+			if format == "dot" {
+				part.Phases = nil // it draws one phase as ever
+			}
 			files, err := inputs(c, given, args)
 			if err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/behind"
 	"github.com/profinfer/profinfer/profile/dag"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/memory"
@@ -61,7 +62,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	timeline := newTimeline(how, other)
 	series := series.New(other)
 	slow := slow.New(slow.Options{Top: slowListed, Book: other})
-	half := profile.NewAsync(profile.Tee(dags, timeline, series, slow))
+	half := behind.New(profile.Tee(dags, timeline, series, slow))
 	h, err := replay(profile.Tee(stats, experts, faults, offload, half))
 	if e := half.Wait(); err == nil {
 		err = e

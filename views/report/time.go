@@ -46,8 +46,8 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// Chunks in memory have at most this many times the bytes that stay: those that are dropped before the end are
-// none of those that keepChunks would choose then, which are the slowest steps' and the first.
+// Chunks in memory have at most this many times the bytes that stay: those that are dropped before the end
+// are none of those that keepChunks would choose then, which are the slowest steps' and the first.
 const timeSlack = 4
 
 // servedLimit is how many bytes of packed chunks a served page holds per run.

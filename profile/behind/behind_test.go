@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile_test
+package behind_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/behind"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -41,8 +42,8 @@ func (o *order) Thread(x *trace.Thread) error   { return o.add("thread %d", x.TI
 func (o *order) Copy(x *profile.Copy) error     { return o.add("copy %d", x.Start) }
 func (o *order) Choice(x *profile.Choice) error { return o.add("choice %v", x != nil) }
 
-// TestAsync: what is handed on is the same in the same order, and an error ends the replay.
-func TestAsync(t *testing.T) {
+// TestBehind: what is handed on is the same in the same order, and an error ends the replay.
+func TestBehind(t *testing.T) {
 	for _, name := range []string{"plain", "offload", "experts", "remote", "processes"} {
 		var file bytes.Buffer
 		trial, _ := profiletest.TrialNamed(name)
@@ -58,18 +59,18 @@ func TestAsync(t *testing.T) {
 			_, err = profile.Replay(r, s)
 			return err
 		}
-		direct, behind, full := &order{}, &order{}, &order{limit: 100}
+		direct, later, full := &order{}, &order{}, &order{limit: 100}
 		if err := replay(direct); err != nil {
 			t.Fatal(err)
 		}
-		a := profile.NewAsync(behind)
+		a := behind.New(later)
 		if err := errors.Join(replay(a), a.Wait()); err != nil {
 			t.Fatal(err)
 		}
-		if len(direct.got) < 200 || !slices.Equal(direct.got, behind.got) {
-			t.Errorf("%s: %d calls, behind %d", name, len(direct.got), len(behind.got))
+		if len(direct.got) < 200 || !slices.Equal(direct.got, later.got) {
+			t.Errorf("%s: %d calls, behind %d", name, len(direct.got), len(later.got))
 		}
-		a = profile.NewAsync(full)
+		a = behind.New(full)
 		if err := replay(a); err != nil && !errors.Is(err, errFull) {
 			t.Error(err)
 		}
