@@ -34,7 +34,7 @@ demo: build ## show profinfer at work: fetches an engine, makes a model, profile
 .PHONY: test
 test: engines browser ## run the tests that decide whether a change is right; as root also with real engines and real probes
 	@$(GO) build -o bin/testrun ./internal/testrun
-	@bin/testrun -timeout 15m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
+	@bin/testrun -timeout 20m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
 
 .PHONY: test-all
 test-all: engines browser ## run all tests: also long ones, those that need a quiet machine, those of `make arm64`
@@ -97,9 +97,13 @@ ci: ## all that CI runs
 	@$(MAKE) --no-print-directory arm64 lint check-generated
 	@PROFINFER_REQUIRE_ARM64=1 $(MAKE) --no-print-directory test-all
 
-.PHONY: bench-analysis
-bench-analysis: ## measure what reading a recording of ten million events costs (root; BENCH_ARGS="-events N ...")
+.PHONY: bench
+bench: ## print in one table what reading ten million events, recording a short command and attaching take (root, 20 minutes; BENCH_ARGS="-base OTHER_BUILD" compares)
 	$(GO) run ./internal/bench/analysis $(BENCH_ARGS)
+
+.PHONY: bench-analysis
+bench-analysis: ## only what reading takes (BENCH_ARGS="-base OTHER_BUILD" compares before and after, in pairs)
+	$(GO) run ./internal/bench/analysis -parts reading $(BENCH_ARGS)
 
 .PHONY: corpus
 corpus: build ## write all that is said of the recordings in CORPUS (default: made-up ones) to bin/corpus, to compare two builds by diff -r

@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/profinfer/profinfer/internal/bootstrap"
 	"github.com/profinfer/profinfer/profile"
 )
 
@@ -264,15 +265,15 @@ func (r *Report) finish(list []comparison, names []string) {
 		case l.Spans < MinSpans:
 			l.Verdict = Short
 		default:
-			lo, hi := interval(l.ratios)
-			l.Cost, l.Low, l.High = new(median(l.ratios)), &lo, &hi
-			l.AddedNS = new(median(l.added))
+			lo, hi := bootstrap.Interval(l.ratios)
+			l.Cost, l.Low, l.High = new(bootstrap.Median(l.ratios)), &lo, &hi
+			l.AddedNS = new(bootstrap.Median(l.added))
 			l.Verdict = judge(lo, hi)
 		}
 		r.States = append(r.States, l.State)
 	}
 	if len(base) > 0 {
-		r.StepNS, r.Noise = new(median(base)), new(median(noise))
+		r.StepNS, r.Noise = new(bootstrap.Median(base)), new(bootstrap.Median(noise))
 	}
 }
 

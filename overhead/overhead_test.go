@@ -322,18 +322,6 @@ func TestNeighboursWithFewSteps(t *testing.T) {
 	}
 }
 
-// The interval of a sample's median: of 100 values in order the 40th to the 61st, by the binomial
-// distribution.
-func TestInterval(t *testing.T) {
-	var x []float64
-	for i := range 100 {
-		x = append(x, float64((i*37)%100+1))
-	}
-	if lo, hi := interval(x); lo < 37 || lo > 43 || hi < 58 || hi > 64 {
-		t.Errorf("%v to %v", lo, hi)
-	}
-}
-
 // A recorder that died leaves the engine fast: its spans do not count, and it is said.
 func TestDeadRecorder(t *testing.T) {
 	m := usual(2)

@@ -150,16 +150,21 @@ func (w *followed) offIn(from, to int64) (off, blocked int64) {
 	return off, blocked
 }
 
-// followedDone makes the operators of a graph that was followed to its end.
-func (p *replayer) followedDone(q *Proc, x *exec) error {
-	f := x.f
+// unfollow ends the following of a graph. What was followed is used again for the next one.
+func (p *replayer) unfollow(q *Proc, x *exec) {
 	if i := slices.Index(q.followed, x); i >= 0 {
 		q.followed = slices.Delete(q.followed, i, i+1)
 	}
 	if len(q.followed) == 0 {
 		q.early = q.early[:0]
 	}
-	p.spare = f
+	p.spare = x.f
+}
+
+// followedDone makes the operators of a graph that was followed to its end.
+func (p *replayer) followedDone(q *Proc, x *exec) error {
+	f := x.f
+	p.unfollow(q, x)
 	if x.g.Untraced != "" { // a part of it was not traced
 		return nil
 	}

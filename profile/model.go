@@ -200,8 +200,18 @@ type Header struct {
 	End       *trace.End // nil: the trace is truncated
 	Torn      string     // what is wrong at the trace's end; empty: nothing
 	Problems  []string   // damage that was skipped
-	First     int64      // times of the first and last event
-	Last      int64
+	// First and Last are the times of the first and last event. Where only a part is replayed, First is still
+	// the recording's, as times are told relative to it, and Last the part's.
+	First, Last int64
+	Part        *Chosen // what is shown of the recording; nil: all
+}
+
+// Shown returns when what is shown begins and ends.
+func (h *Header) Shown() (from, to int64) {
+	if h.Part != nil {
+		return h.Part.From, h.Part.To
+	}
+	return h.First, h.Last
 }
 
 // ParsePhase returns the phase of that name, as a user writes it.

@@ -23,10 +23,30 @@ func Replay(r *trace.Reader, sink Sink) (*Header, error) { return ReplayReusing(
 // ReplayReusing is [Replay] for a run whose only sink returns operators that it no longer needs to the pool,
 // where they are reused.
 func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
+	return ReplayPart(r, sink, nil, pool)
+}
+
+// ReplayPart is [ReplayReusing] of a part that [FindPart] found in the same recording; nil: of all of it. Blocks
+// that lie outside are not unpacked, and nothing behind the part is read.
+func ReplayPart(r *trace.Reader, sink Sink, c *Chosen, pool *OpPool) (*Header, error) {
+	if c != nil {
+		sink = gate{sink, c}
+	}
 	p := newReplayer(sink)
 	if pool != nil {
 		p.ops = pool
 	}
+	if c == nil {
+		return p.replay(r)
+	}
+	for _, x := range []*cut{&p.cutHits, &p.cutMarks, &p.unmatched, &p.undefined, &p.learning, &p.unchosen} {
+		x.in = c
+	}
+	p.part, r.Skip = c, c.skip
+	return p.replay(r)
+}
+
+func (p *replayer) replay(r *trace.Reader) (*Header, error) {
 	p.joinFaults()
 	in := r.Ahead()
 	defer in.Close()
@@ -42,10 +62,16 @@ func ReplayReusing(r *trace.Reader, sink Sink, pool *OpPool) (*Header, error) {
 		if err := p.block(b); err != nil {
 			return nil, err
 		}
+		if p.part != nil && p.merge.Held > p.part.To+partAfter {
+			p.h.End = &trace.End{} // not read; it is no cut
+			break
+		}
 	}
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
+	p.h.Part = p.part
+	in.Close()
 	p.h.Torn, p.h.Problems = r.Torn(), r.Problems()
 	return &p.h, nil
 }
@@ -67,6 +93,10 @@ type replayer struct {
 	count  counting
 	faults *faultJoin // nil: no sink takes faults
 
+	part   *Chosen // nil: all
+	seeded bool
+	scout  *scout // it looks for a part; nil: none does
+
 	filter  trace.Filter // of operators
 	hitCost int64        // of the most expensive operator probe, ns
 	spare   *following   // for reuse
@@ -81,9 +111,13 @@ type replayer struct {
 type cut struct {
 	n           uint64
 	first, last int64
+	in          *Chosen // others are not counted; nil: all are
 }
 
 func (c *cut) add(t int64) {
+	if c.in != nil && !c.in.covers(t) {
+		return
+	}
 	if c.n == 0 {
 		c.first = t
 	}
@@ -339,6 +373,10 @@ func (p *replayer) process(i *trace.Process) {
 }
 
 func (p *replayer) seen(t int64) {
+	if c := p.part; c != nil {
+		p.h.First, p.h.Last = c.Begin, c.To
+		return
+	}
 	if p.h.First == 0 || t < p.h.First {
 		p.h.First = t
 	}
@@ -372,6 +410,9 @@ func (p *replayer) Switched(s *trace.Sched) error {
 }
 
 func (p *replayer) Hit(h *trace.Hit) error {
+	if p.part != nil && !p.part.covers(h.Time) {
+		return nil
+	}
 	p.seen(h.Time)
 	q, t := p.thread(h.PID, h.TID)
 	switch h.Kind {
@@ -478,6 +519,12 @@ func (p *replayer) finish() error {
 	p.loss(trace.WhyLearning, trace.LostGraphs, p.learning)
 	p.loss(trace.WhyUnmatched, trace.LostExperts, p.unchosen)
 	sortThreads(p.h.Threads)
+	if c := p.part; c != nil {
+		p.h.First, p.h.Last = c.Begin, c.To
+		p.h.Losses = slices.DeleteFunc(p.h.Losses, func(l trace.Loss) bool {
+			return !c.overlaps(l.Start, max(l.Start, l.End))
+		})
+	}
 	return nil
 }
 

@@ -12,6 +12,16 @@ import (
 
 // Mark handles the boundary events of steps, scheduler runs and graphs.
 func (p *replayer) Mark(m *trace.Mark, seqs []trace.StepSeq) error {
+	if p.scout != nil {
+		return p.scout.mark(m, func() error { return p.mark(m, seqs) })
+	}
+	if p.part != nil && !p.seeded && m.Time >= p.part.seed.at {
+		p.seeded, p.nextStep, p.nextGraph = true, p.part.seed.step, p.part.seed.graph
+	}
+	return p.mark(m, seqs)
+}
+
+func (p *replayer) mark(m *trace.Mark, seqs []trace.StepSeq) error {
 	p.seen(m.Time)
 	q := p.proc(m.PID)
 	t := q.thread(m.TID)
@@ -342,7 +352,7 @@ func (p *replayer) graphBegin(q *Proc, t *thread, m *trace.Mark) error {
 		x.shape, g.Shape = sh, sh
 	}
 	x.watch, x.threads = q.watchAt(m.Time), int(m.Threads)
-	if p.h.Meta.Level == trace.LevelOp && q.computes(backend) {
+	if p.h.Meta.Level == trace.LevelOp && q.computes(backend) && p.mayShow(g) {
 		g.Untraced = unseen(x, x.watch)
 		if g.Untraced == "" && x.shape != nil && x.shape.Order != nil && follows(x.watch, x.shape) {
 			p.follow(q, x)
@@ -378,7 +388,9 @@ func (p *replayer) graphEnd(q *Proc, t *thread, m *trace.Mark) error {
 	if p.h.Meta.Level == trace.LevelOp && x.g.Untraced == "" && q.computes(x.g.Backend) {
 		x.g.Untraced = q.unseenSince(x, m.Time)
 	}
-	if x.f != nil {
+	if x.f != nil && p.part != nil && !p.part.graph(x.g, m.Time) {
+		p.unfollow(q, x)
+	} else if x.f != nil {
 		if err := p.followedDone(q, x); err != nil {
 			return err
 		}

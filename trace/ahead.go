@@ -16,6 +16,7 @@ type Ahead struct {
 	blocks chan aheadBlock
 	spare  chan []Hit
 	quit   chan struct{}
+	closed bool
 	err    error
 }
 
@@ -82,6 +83,10 @@ func (a *Ahead) Reuse(hits []Hit) {
 
 // Close stops reading. Next must not be called afterwards.
 func (a *Ahead) Close() {
+	if a.closed {
+		return
+	}
+	a.closed = true
 	close(a.quit)
 	for range a.blocks { // until the goroutine has ended
 	}

@@ -53,6 +53,9 @@ type Block struct {
 type Reader struct {
 	// Repeats also returns definitions that the file repeats. Without it a definition is returned once.
 	Repeats bool
+	// Skip, if set, is asked about each block of records, by the times of its first and last event. Those
+	// that it skips are passed over unread, as [Reader.Want] does it.
+	Skip func(t Type, first, last int64) bool
 
 	in     *scan.Input
 	at     atomic.Int64 // offset in the file of the block being read
@@ -306,6 +309,15 @@ func (r *Reader) tear(from int64) {
 
 func (r *Reader) wants(t Type) bool { return r.want == ^uint64(0) || t < 64 && r.want&(1<<t) != 0 }
 
+// isRecords reports whether blocks of a type hold events, and not what defines them.
+func isRecords(t Type) bool {
+	switch t {
+	case TypeHits, TypeMarks, TypeStepSeqs, TypeSched, TypeSamples, TypeFaults, TypeExperts:
+		return true
+	}
+	return false
+}
+
 // block reads the block of h at off, where the input is. It returns false if the block is unwanted or
 // incomplete; the input is then where reading continues.
 func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
@@ -320,7 +332,8 @@ func (r *Reader) block(h *blockHeader, off int64) (Block, bool) {
 			r.problem("blocks of %v were left out: they are of a newer profinfer", h.Type)
 		}
 	}
-	if !r.wants(h.Type) {
+	if !r.wants(h.Type) || r.Skip != nil && isRecords(h.Type) && r.Skip(h.Type, h.First, h.Last) {
+		r.segment = r.segment || h.Flags&flagSegment != 0 && r.wants(h.Type)
 		if n := r.in.Skip(blockHeaderSize + int64(h.Stored)); n < blockHeaderSize+int64(h.Stored) &&
 			r.in.Err() == nil {
 			r.tear(off)

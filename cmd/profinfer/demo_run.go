@@ -18,6 +18,7 @@ import (
 	"github.com/profinfer/profinfer/internal/clean"
 	"github.com/profinfer/profinfer/internal/safeopen"
 	"github.com/profinfer/profinfer/probe"
+	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
@@ -192,10 +193,10 @@ func demoStat(trace string, top *machineRoof) error {
 
 func demoExports(trace string, top *machineRoof) error {
 	base := strings.TrimSuffix(trace, ".pinf")
-	if err := doReport([]string{trace}, base+".html", false, top); err != nil {
+	if err := doReport([]string{trace}, base+".html", false, top, profile.Part{}); err != nil {
 		return err
 	}
-	return doExport(trace, "", "perfetto", "")
+	return doExport(trace, "", "perfetto", "", profile.Part{})
 }
 
 // sample shows the recording embedded in the program, and says why none was made here. That is not a failure:

@@ -23,7 +23,8 @@ import (
 
 func exportCommand() *cobra.Command {
 	var given []string
-	var out, format, table, phase, color string
+	var out, format, table, color string
+	var only partFlags
 	var graph dot.Options
 	c := &cobra.Command{
 		Use:   "export (--format perfetto|pprof|dot | --table NAME --format ndjson|csv|parquet) [FILE]",
@@ -32,17 +33,19 @@ func exportCommand() *cobra.Command {
 profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
 Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
 Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.
+Of a long recording, --from, --to, --steps and --phase write a part: the steps that lie wholly in it, with their numbers. What lies outside is not unpacked.
 The file is its owner's alone; what is named with -o is replaced, beside the recording only what can be an export.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
   profinfer export server.pinf --format perfetto
   profinfer export --format dot --color bandwidth | dot -Tsvg -o graph.svg
   profinfer export --table ops --format parquet -o ops.parquet
-  profinfer export --table steps --format csv | head`,
+  profinfer export --table steps --format csv | head
+  profinfer export --format perfetto --from 90s --to 95s`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			whole, isWhole := wholeFormats[format]
-			for _, name := range []string{"phase", "color", "layers"} {
+			for _, name := range []string{"color", "layers"} {
 				if c.Flags().Changed(name) && format != "dot" {
 					return usage("--%s is for --format dot", name)
 				}
@@ -67,10 +70,12 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 			if graph.Color, err = dot.ParseColor(color); err != nil {
 				return &statusError{statusUsage, err}
 			}
-			if phase != "" {
-				if graph.Phase, err = profile.ParsePhase(phase); err != nil {
-					return &statusError{statusUsage, err}
-				}
+			part, err := only.part()
+			if err != nil {
+				return err
+			}
+			if len(part.Phases) > 0 {
+				graph.Phase = part.Phases[0]
 			}
 			files, err := inputs(c, given, args)
 			if err != nil {
@@ -81,12 +86,12 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 			}
 			in := files[0]
 			if format != "dot" {
-				return doExport(in, out, format, table)
+				return doExport(in, out, format, table, part)
 			}
 			whole.write = func(w io.Writer, replay func(profile.Sink) (*profile.Header, error)) error {
 				return dot.Export(w, replay, graph)
 			}
-			return exportWhole(in, out, format, whole)
+			return exportWhole(in, out, format, whole, part)
 		},
 	}
 	f := c.Flags()
@@ -94,8 +99,9 @@ The file is its owner's alone; what is named with -o is replaced, beside the rec
 	f.StringVarP(&out, "output", "o", "",
 		"file to write, - for standard output (default: for perfetto and pprof the recording's name with .pftrace.gz or .pb.gz, else standard output)")
 	f.StringVar(&format, "format", "", "perfetto, pprof, dot, ndjson, csv or parquet")
-	f.StringVar(&phase, "phase", "",
-		"dot: the graph of this phase: prefill, decode or encode (default: decode where there is one)")
+	only.add(c)
+	f.StringVar(&only.phase, "phase", "",
+		"show only this phase: prefill, decode or encode (dot draws one: by default decode where there is one)")
 	f.StringVar(&color, "color", "share", "dot: colour by share, bandwidth or none")
 	f.BoolVar(&graph.Layers, "layers", false, "dot: every layer by itself, not those that are alike as one")
 	f.StringVar(&table, "table", "", "table to write")
@@ -114,13 +120,13 @@ var wholeFormats = map[string]wholeFormat{
 	"dot":      {}, // has options: exportCommand
 }
 
-func doExport(in, out, format, table string) error {
+func doExport(in, out, format, table string, part profile.Part) error {
 	if whole, ok := wholeFormats[format]; ok {
-		return exportWhole(in, out, format, whole)
+		return exportWhole(in, out, format, whole, part)
 	}
-	return exportWith(in, out, true, format, format == "parquet",
-		func(w io.Writer, r *trace.Reader) (*profile.Header, error) {
-			return tables.Export(r, table, format, w)
+	return exportWith(in, out, true, format, format == "parquet", part,
+		func(w io.Writer, r *trace.Reader, c *profile.Chosen) (*profile.Header, error) {
+			return tables.ExportPart(r, c, table, format, w)
 		})
 }
 
@@ -128,23 +134,23 @@ func doExport(in, out, format, table string) error {
 func packed(begin []byte) bool { return bytes.HasPrefix(begin, []byte("\x1f\x8b\x08")) }
 
 // exportWhole writes a recording in a format that needs the whole recording.
-func exportWhole(in, out, format string, f wholeFormat) error {
+func exportWhole(in, out, format string, f wholeFormat, part profile.Part) error {
 	asked := out != ""
 	if !asked && f.suffix != "" {
 		out = strings.TrimSuffix(in, ".pinf") + f.suffix
 	}
-	return exportWith(in, out, asked, format, f.suffix != "",
-		func(w io.Writer, r *trace.Reader) (h *profile.Header, err error) {
+	return exportWith(in, out, asked, format, f.suffix != "", part,
+		func(w io.Writer, r *trace.Reader, c *profile.Chosen) (h *profile.Header, err error) {
 			err = f.write(w, func(s profile.Sink) (*profile.Header, error) {
-				h, err = profile.Replay(r, s)
+				h, err = profile.ReplayPart(r, s, c, nil)
 				return h, err
 			})
 			return h, err
 		})
 }
 
-func exportWith(in, out string, asked bool, format string, binary bool,
-	write func(io.Writer, *trace.Reader) (*profile.Header, error)) error {
+func exportWith(in, out string, asked bool, format string, binary bool, part profile.Part,
+	write func(io.Writer, *trace.Reader, *profile.Chosen) (*profile.Header, error)) error {
 	if sameFile(in, out) {
 		return usage("-o %s is the recording itself: name another file", out)
 	}
@@ -156,12 +162,16 @@ func exportWith(in, out string, asked bool, format string, binary bool,
 	if (out == "" || out == "-") && binary && term.IsTerminal(int(os.Stdout.Fd())) {
 		return usage("%s is binary: name a file with -o", format)
 	}
+	chosen, err := find(in, part)
+	if err != nil {
+		return err
+	}
 	var h *profile.Header
 	err = writeTo(out, asked, packed, func(w io.Writer) error {
 		if out != "" && out != "-" || !endsInTerminal() {
 			defer showProgress(r)()
 		}
-		h, err = write(w, r)
+		h, err = write(w, r, chosen)
 		return err
 	})
 	if err != nil {

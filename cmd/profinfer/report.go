@@ -27,14 +27,20 @@ func reportCommand() *cobra.Command {
 	var in []string
 	var out string
 	var flags roofFlags
+	var only partFlags
 	c := &cobra.Command{
 		Use:   "report [FILE...]",
 		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
 		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
-timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side. The file is its owner's alone; what is named with -o is replaced, beside
+timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.
+
+Of a long recording, --from, --to, --steps and --phase show a part: the steps that lie wholly in it. What lies outside is not unpacked, so that takes little time. Times and
+numbers of steps stay those of the whole recording; what is left out is told. The file is its owner's alone; what is named with -o is replaced, beside
 the recording only a page of profinfer's.`,
 		Example: `  profinfer report -o report.html
-  profinfer report q4_0.pinf q8_0.pinf -o compare.html`,
+  profinfer report q4_0.pinf q8_0.pinf -o compare.html
+  profinfer report --from 90s --to 95s
+  profinfer report --steps 5100-5120`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			in, err := inputs(c, in, args)
@@ -54,7 +60,11 @@ the recording only a page of profinfer's.`,
 			if err != nil {
 				return err
 			}
-			return doReport(in, out, asked, top)
+			part, err := only.part()
+			if err != nil {
+				return err
+			}
+			return doReport(in, out, asked, top, part)
 		},
 	}
 	f := c.Flags()
@@ -63,11 +73,13 @@ the recording only a page of profinfer's.`,
 	f.StringVarP(&out, "output", "o", "",
 		"file to write, - for standard output (default: the first recording's name with .html)")
 	flags.add(c)
+	only.add(c)
+	f.StringVar(&only.phase, "phase", "", "show only this phase: prefill, decode, encode or unknown")
 	return c
 }
 
-func doReport(in []string, out string, asked bool, top *machineRoof) error {
-	runs, err := loadRuns(in, top)
+func doReport(in []string, out string, asked bool, top *machineRoof, part profile.Part) error {
+	runs, err := loadRuns(in, top, part)
 	if err != nil {
 		return err
 	}
@@ -126,9 +138,13 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.Run, error) {
+func loadRuns(in []string, top *machineRoof, part profile.Part, opts ...report.Option) ([]*report.Run, error) {
 	var runs []*report.Run
 	for _, name := range in {
+		chosen, err := find(name, part)
+		if err != nil {
+			return nil, err
+		}
 		r, err := trace.Open(name)
 		if err != nil {
 			return nil, err
@@ -136,7 +152,7 @@ func loadRuns(in []string, top *machineRoof, opts ...report.Option) ([]*report.R
 		var torn string
 		read := showProgress(r)
 		run, err := report.Load(name, func(s profile.Sink) (*profile.Header, error) {
-			h, err := profile.Replay(r, s)
+			h, err := profile.ReplayPart(r, s, chosen, nil)
 			if h != nil {
 				torn = h.Torn
 			}
@@ -171,7 +187,7 @@ func doServe(in []string, listen string, top *machineRoof) error {
 	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return fmt.Errorf("%s is no address of this machine's loopback here, but %s", listen, l.Addr())
 	}
-	runs, err := loadRuns(in, top, report.WholeTimeline())
+	runs, err := loadRuns(in, top, profile.Part{}, report.WholeTimeline())
 	if err != nil {
 		return err
 	}

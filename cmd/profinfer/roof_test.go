@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/profinfer/profinfer/peaks"
+	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/profiletest"
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -224,7 +225,7 @@ func TestRoofOfRecording(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", c.name, s.Peaks.Roofs[1], s.Phases[0].Rows[0].Bound)
 		}
 		page := filepath.Join(t.TempDir(), "run.html")
-		if err := doReport([]string{file}, page, true, c.roof); err != nil {
+		if err := doReport([]string{file}, page, true, c.roof, profile.Part{}); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := os.Stat(page); err != nil || st.Size() == 0 {

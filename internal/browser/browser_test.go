@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +63,7 @@ type page struct {
 	Shows    []string  `json:"shows,omitempty"` // texts that have to be found in some view
 	Brief    bool      `json:"brief,omitempty"`
 	Tables   []tableOf `json:"tables,omitempty"`
+	Long     bool      `json:"-"` // for make test-all: much the same is seen on another page
 }
 
 var (
@@ -83,11 +85,12 @@ type outcome struct {
 }
 
 // suite runs web/test/NAME.test.mjs, each of its tests as a subtest. Each page is looked at in the first of its
-// looks, in all of them only if everything is tested.
+// looks. If everything is tested, it is looked at in all of them, and pages that are Long are there too.
 func suite(t *testing.T, name string, p plan) map[string]outcome {
 	t.Helper()
 	tools(t)
 	if !testkit.All() {
+		p.Pages = slices.DeleteFunc(p.Pages, func(pg page) bool { return pg.Long })
 		for i, pg := range p.Pages {
 			p.Pages[i].Looks = pg.Looks[:min(1, len(pg.Looks))]
 		}

@@ -125,7 +125,8 @@ func TestCounters(t *testing.T) {
 		{Name: "one", URL: write(t, "one", one), Looks: looks,
 			Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
 		{Name: "two", URL: write(t, "two", one, two), Looks: [][3]int{light}},
-		{Name: "one-without", URL: write(t, "one-without", one, without), Looks: [][3]int{small}},
+		{Name: "one-without", URL: write(t, "one-without", one, without), Looks: [][3]int{small},
+			Long: true},
 		{Name: "none", URL: write(t, "none", without), Looks: [][3]int{{560, 800, 1}}, Brief: true},
 	}})
 

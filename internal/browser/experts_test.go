@@ -261,7 +261,8 @@ func TestExperts(t *testing.T) {
 	p := plan{Pages: []page{
 		{Name: "experts", URL: write(t, "experts", a), Looks: [][3]int{small, dark}, Tables: tables},
 		{Name: "compared", URL: write(t, "compared", a, load(t, "other.pinf", other)), Looks: looks},
-		{Name: "compared-plain", URL: write(t, "compared-plain", plain, b), Looks: [][3]int{small}},
+		{Name: "compared-plain", URL: write(t, "compared-plain", plain, b), Looks: [][3]int{small},
+			Long: true},
 		{Name: "plain", URL: write(t, "plain", plain), Looks: [][3]int{small}, Brief: true},
 		{Name: "level-step", URL: write(t, "level-step", load(t, "s.pinf", recorded(t, "level-step"))),
 			Looks: [][3]int{small}, Brief: true},

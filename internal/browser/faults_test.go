@@ -19,8 +19,10 @@ func TestFaults(t *testing.T) {
 	got := suite(t, "faults", plan{Pages: []page{
 		{Name: "faults", URL: write(t, "faults", one), Looks: [][3]int{light, smdrk}},
 		{Name: "faults-names", URL: write(t, "faults-names", names), Looks: [][3]int{small, dark}},
-		{Name: "faults-two", URL: write(t, "faults-two", one, names), Looks: [][3]int{small, dark}},
-		{Name: "faults-without", URL: write(t, "faults-without", one, without), Looks: [][3]int{smdrk}},
+		{Name: "faults-two", URL: write(t, "faults-two", one, names), Looks: [][3]int{small, dark},
+			Long: true},
+		{Name: "faults-without", URL: write(t, "faults-without", one, without), Looks: [][3]int{smdrk},
+			Long: true},
 		{Name: "faults-none", URL: write(t, "faults-none", without), Looks: [][3]int{light, smdrk},
 			Brief: true},
 	}})

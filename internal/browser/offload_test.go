@@ -23,7 +23,7 @@ func TestOffload(t *testing.T) {
 	got := suite(t, "offload", plan{Pages: []page{
 		{Name: "one", URL: write(t, "one", run), Looks: [][3]int{light, smdrk, {560, 800, 0}},
 			Tables: []tableOf{{Phase: "decode"}, {Phase: "prefill"}}},
-		{Name: "two", URL: write(t, "two", plain, run), Looks: [][3]int{small}},
+		{Name: "two", URL: write(t, "two", plain, run), Looks: [][3]int{small}, Long: true},
 		{Name: "names", URL: write(t, "names", names, run), Looks: [][3]int{light, smdrk}},
 		{Name: "none", URL: write(t, "none", plain, level), Looks: [][3]int{dark}},
 	}})

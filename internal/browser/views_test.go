@@ -86,6 +86,7 @@ func pageOf(t *testing.T, i int, trial profiletest.Trial) page {
 
 // The checks of the other tests see what they have to.
 func TestChecks(t *testing.T) {
+	testkit.Long(t)
 	tools(t)
 	suite(t, "checker", plan{Pages: []page{{Name: "plain",
 		URL: write(t, "plain", load(t, "plain.pinf", recorded(t, "plain")))}}})

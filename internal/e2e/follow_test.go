@@ -389,6 +389,7 @@ func TestMaxSize(t *testing.T) {
 	var size, ops int64
 	var ends []int64
 	var at []int32 // positions of the steps' tokens
+	first := 0     // of the second file
 	for _, f := range []string{path + ".1", path} {
 		st, err := os.Stat(f)
 		if err != nil {
@@ -397,6 +398,7 @@ func TestMaxSize(t *testing.T) {
 		size += st.Size()
 		r := load(t, f)
 		ops += int64(len(r.ops))
+		first = len(at)
 		for _, s := range r.steps {
 			ends = append(ends, s.Start)
 			if len(s.Seqs) != 1 {
@@ -417,7 +419,8 @@ func TestMaxSize(t *testing.T) {
 		t.Errorf("%d steps, %d operators", len(ends), ops)
 	}
 	for i := 1; i < len(at); i++ {
-		if at[i] != (at[i-1]+1)%2000 {
+		// a step in which a file ends can be in neither
+		if at[i] != (at[i-1]+1)%2000 && (i != first || at[i] != (at[i-1]+2)%2000) {
 			t.Errorf("a gap: after position %d comes %d", at[i-1], at[i])
 		}
 	}

@@ -19,7 +19,9 @@ import (
 
 	"github.com/profinfer/profinfer/internal/engines"
 	"github.com/profinfer/profinfer/internal/hungfs"
+	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/target"
+	"github.com/profinfer/profinfer/trace"
 )
 
 // serving is an engine that computes until it is told to map a file.
@@ -112,12 +114,19 @@ func (r *recorder) ends(t *testing.T, within time.Duration) error {
 	}
 }
 
-// recorded waits until something was written.
-func recorded(t *testing.T, path string) {
+// recorded waits until some steps can be read in a recording that is being written.
+func recorded(t testing.TB, path string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for ; time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if st, err := os.Stat(path); err == nil && st.Size() > 20000 {
+	deadline := time.Now().Add(time.Minute)
+	for ; time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		rd, err := trace.Open(path)
+		if err != nil {
+			continue
+		}
+		r := &run{}
+		profile.Replay(rd, r) // it may be torn
+		rd.Close()
+		if len(r.steps) > 10 {
 			return
 		}
 	}

@@ -45,7 +45,7 @@ func TestBench(t *testing.T) {
 				testkit.Long(t)
 			}
 			_, model := Model(t, e, s.Name)
-			argv := e.Command("llama-bench", "-m", model, "-p", "8", "-n", "4", "-r", "1", "-t", "2", "-o",
+			argv := e.Command("llama-bench", "-m", model, "-p", "8", "-n", "4", "-r", "1", "-t", "1", "-o",
 				"json")
 			argv = append([]string{"sh", "-c", `exec "$@" 2>/dev/null`, "sh"}, argv...)
 			var rows []struct {
@@ -112,7 +112,7 @@ func TestValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := output(t, e.Command("llama-eval-callback", "-m", model, "-p", "abcd", "-c", "256"))
+			out := output(t, e.Command("llama-eval-callback", "-m", model, "-t", "1", "-p", "abcd", "-c", "256"))
 			sums := regexp.MustCompile(`(?m)^ *sum = (\S+)$`).FindAllStringSubmatch(out, -1)
 			if len(sums) < 10 {
 				t.Fatalf("only %d nodes:\n%.2000s", len(sums), out)

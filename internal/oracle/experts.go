@@ -29,7 +29,7 @@ type Choice struct {
 // is printed. A layer in which no token is left (the last one's output is asked for of the last token only)
 // has no tokens.
 func Choices(ctx context.Context, e demo.Engine, model string, args ...string) ([]Choice, error) {
-	argv := e.Command("llama-eval-callback", append([]string{"-m", model, "-v",
+	argv := e.Command("llama-eval-callback", append([]string{"-m", model, "-t", "1", "-v",
 		"--log-colors", "off", "--no-log-prefix", "--no-log-timestamps"}, args...)...)
 	var err error
 	for range attempts {

@@ -71,9 +71,10 @@ const attempts = 40
 
 // Eval runs llama-eval-callback of e on a model (its name inside of e's root), with
 // more arguments such as "-c", "256", "-p", [BytePrompt](5). The model needs a
-// vocabulary. It returns the graph of the prompt, which must fit into one batch.
+// vocabulary. It returns the graph of the prompt, which must fit into one batch. It computes on one thread: the
+// graph is the same, and two that wait for each other at every node last long beside other work.
 func Eval(ctx context.Context, e demo.Engine, model string, args ...string) (Graph, error) {
-	argv := e.Command("llama-eval-callback", append([]string{"-m", model, "-v",
+	argv := e.Command("llama-eval-callback", append([]string{"-m", model, "-t", "1", "-v",
 		"--log-colors", "off", "--no-log-prefix", "--no-log-timestamps"}, args...)...)
 	var err error
 	for range attempts {

@@ -143,8 +143,11 @@ func (b *Builder) finishRun(s *summary.Stat, h *profile.Header) {
 	if m.Realtime > 0 {
 		s.Run.Recorded = &m.Realtime
 	}
-	if h.Last > h.First && b.opts.PID == 0 {
-		s.Run.Dur = h.Last - h.First
+	if h.Part != nil {
+		s.Run.Part = h.Part.String()
+	}
+	if from, to := h.Shown(); to > from && b.opts.PID == 0 {
+		s.Run.Dur = to - from
 	}
 	for i := range h.Processes {
 		p := &h.Processes[i]

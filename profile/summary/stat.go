@@ -79,6 +79,7 @@ type Run struct {
 	ProbeShare *float64 `json:"probe_share"` // estimate: hits of operators * measured cost / thread time
 	Notes      []string `json:"notes"`
 	Filter     string   `json:"filter"`          // requested operators, as flags; empty: all
+	Part       string   `json:"part,omitempty"`  // what is shown of the recording; empty: all
 	Budget     string   `json:"overhead_budget"` // 0.005 is 0.5 %; empty: none
 	MinTPS     string   `json:"min_tps"`
 }

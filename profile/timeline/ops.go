@@ -275,5 +275,21 @@ func (b *Builder) chunk(c Chunk, data []byte) error {
 	}
 	c.Data = data
 	b.t.Chunks = append(b.t.Chunks, c)
+	if b.packed += len(data); b.opts.Limit > 0 && b.packed > b.opts.Limit {
+		b.trim()
+	}
 	return nil
+}
+
+// trim drops the data of chunks that will not stay anyway.
+func (b *Builder) trim() {
+	b.opts.Trim(&b.t, b.opts.Limit/2)
+	b.packed = 0
+	for i := range b.t.Chunks {
+		c := &b.t.Chunks[i]
+		if !c.Kept {
+			c.Data = nil
+		}
+		b.packed += len(c.Data)
+	}
 }

@@ -36,7 +36,12 @@ type Options struct {
 	// Pack compresses each chunk when it is finished, so that memory holds no uncompressed ones; nil: they
 	// stay as they are.
 	Pack func([]byte) ([]byte, error)
-	Book *facts.Book // shared with other sinks of the replay; nil: none
+	// Trim chooses which chunks stay (Chunk.Kept) once those there are together have more than Limit bytes,
+	// packed: it bounds memory. It is called with half of that as its limit, and times are not yet relative
+	// to Start. 0: all stay.
+	Limit int
+	Trim  func(t *Timeline, limit int)
+	Book  *facts.Book // shared with other sinks of the replay; nil: none
 }
 
 // Timeline is what ran when. Times are nanoseconds from Start, sizes bytes. Numerous items (spans of
@@ -45,8 +50,9 @@ type Options struct {
 // them.
 type Timeline struct {
 	SchemaVersion int       `json:"schema_version"`
-	Start         int64     `json:"start_ns,string"` // boottime: it does not fit a float64 exactly
-	Dur           int64     `json:"dur_ns"`          // to the last event
+	Start         int64     `json:"start_ns,string"`   // boottime: it does not fit a float64 exactly
+	Dur           int64     `json:"dur_ns"`            // to the last event
+	From          int64     `json:"from_ns,omitempty"` // when what is shown begins, where it is a part of the run
 	Level         string    `json:"level"`
 	Processes     []Process `json:"processes"`
 	// Threads of the engines. Chunks refer to them by their index here, which is not in order of tid.
@@ -179,6 +185,7 @@ type Builder struct {
 	same    map[opContent]int32
 	strings map[string]int64
 
+	packed   int // bytes of all chunks
 	ops      opChunk
 	steps    columns
 	late     []int64               // stepColLate, which is known only later
@@ -396,6 +403,9 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 	}
 	t := &b.t
 	t.SchemaVersion, t.Start, t.Dur, t.Level = TimelineSchema, h.First, max(0, h.Last-h.First), h.Meta.Level
+	if h.Part != nil {
+		t.From = h.Part.From - h.First
+	}
 	t.Counters = summary.CountersOf(h.Meta.Counters)
 	t.Counters = t.Counters[:min(len(t.Counters), maxCountColumns)]
 	for i := range h.Processes {
@@ -417,7 +427,7 @@ func (b *Builder) Finish(h *profile.Header) (*Timeline, error) {
 	for i := range t.Chunks {
 		t.Chunks[i].Start -= t.Start
 		t.Chunks[i].Base -= t.Start
-		t.Chunks[i].Kept = true
+		t.Chunks[i].Kept = t.Chunks[i].Data != nil
 	}
 	for i := range t.Marks {
 		t.Marks[i].Start -= t.Start

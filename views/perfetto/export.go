@@ -301,6 +301,11 @@ func (e *exporter) finish(h *profile.Header) error {
 		e.t.value(e.t.counters[key], e.rates[key], 0)
 	}
 	e.drawRequests(h)
+	if h.Part != nil {
+		k := e.t.global("a part of the recording")
+		e.t.begin(k, h.Part.From, nil, "part", h.Part.String(), nil)
+		e.t.end(k, h.Part.To, nil)
+	}
 	e.losses(h)
 	e.names(h, threads)
 	e.p.flush()
@@ -366,7 +371,8 @@ func (e *exporter) names(h *profile.Header, threads []threadKey) {
 		tree = tree.sub(treeThread, message(nil).int(1, int64(tid)).str(2, clean.Perfetto(t.comm)).int(3,
 			int64(t.pid)))
 	}
-	first := uint64(max(0, h.First))
+	from, _ := h.Shown()
+	first := uint64(max(0, from))
 	if len(tree) > 0 {
 		e.p.write(message(nil).uint(packetTimestamp, first).uint(packetSequence,
 			schedSequence).sub(packetProcessTree, tree))

@@ -143,11 +143,12 @@ func (e *exporter) profile(h *model.Header, stat *summary.Stat) *profile.Profile
 			// All names are in the profile: there is no file to look them up in.
 			Mapping: []*profile.Mapping{{ID: 1, File: program(stat), HasFunctions: true, HasFilenames: true,
 				HasLineNumbers: true, HasInlineFrames: true}}}}
-	if h.Last > h.First {
-		d.p.DurationNanos = h.Last - h.First
+	from, to := h.Shown()
+	if to > from {
+		d.p.DurationNanos = to - from
 	}
-	if m := &h.Meta; m.Realtime > 0 && m.Start > 0 && h.First > 0 {
-		d.p.TimeNanos = m.Realtime + h.First - m.Start
+	if m := &h.Meta; m.Realtime > 0 && m.Start > 0 && from > 0 {
+		d.p.TimeNanos = m.Realtime + from - m.Start
 	}
 	f := h.Meta.Filter()
 	filtered := f.PartOfSteps()
@@ -311,6 +312,9 @@ func (e *exporter) comments(stat *summary.Stat, list []*shown, roots []string) [
 	say("time: what was recorded of steps adds up to their time, each moment counted once; busy, wait, off_cpu: sums over threads")
 	if !stat.HasOffCPU {
 		say("off_cpu: not recorded; busy holds it")
+	}
+	if run.Part != "" {
+		say("a part of the recording: %s", run.Part)
 	}
 	if run.Filter != "" {
 		say("recorded with a filter: %s", most(run.Filter))

@@ -58,7 +58,7 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	faults := memory.NewSeries(book)
 	offload := offload.New(book)
 	dags := dag.New(dag.Options{Book: other})
-	timeline := newTimeline(other)
+	timeline := newTimeline(how, other)
 	series := series.New(other)
 	slow := slow.New(slow.Options{Top: slowListed, Book: other})
 	half := profile.NewAsync(profile.Tee(dags, timeline, series, slow))

@@ -46,8 +46,19 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-func newTimeline(book *facts.Book) *timeline.Builder {
-	return timeline.New(timeline.Options{Pack: packer(), Book: book})
+// Chunks in memory have at most this many times the bytes that stay: those that are dropped before the end are
+// none of those that keepChunks would choose then, which are the slowest steps' and the first.
+const timeSlack = 4
+
+// servedLimit is how many bytes of packed chunks a served page holds per run.
+const servedLimit = 256 << 20
+
+func newTimeline(o options, book *facts.Book) *timeline.Builder {
+	limit := timeSlack * o.timeLimit
+	if o.timeLimit < 0 {
+		limit = servedLimit
+	}
+	return timeline.New(timeline.Options{Pack: packer(), Limit: limit, Trim: keepChunks, Book: book})
 }
 
 // packer returns a function that gzips. It reuses its tables between calls.
@@ -123,6 +134,9 @@ func keepChunks(t *timeline.Timeline, limit int) {
 	sum = 0
 	keep := func(i int) bool {
 		c := &t.Chunks[i]
+		if c.Data == nil {
+			return false // dropped before
+		}
 		if !c.Kept {
 			if sum+len(c.Data) > limit {
 				return false

@@ -150,3 +150,55 @@ func TestTimelineNothingFits(t *testing.T) {
 		}
 	}
 }
+
+// TestTimelineMemory: what is dropped while a long recording is read is nothing that the page would hold.
+func TestTimelineMemory(t *testing.T) {
+	replay := slowRun(150, 1500)
+	var all timeline.Timeline
+	whole := timeline.New(timeline.Options{Pack: packer()})
+	h, err := replay(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl, err := whole.Finish(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = *tl
+	sum := 0
+	for i := range all.Chunks {
+		sum += len(all.Chunks[i].Data)
+	}
+	limit := sum / 20
+	how := newOptions([]Option{func(o *options) { o.timeLimit = limit }})
+	b := newTimeline(how, nil)
+	if h, err = replay(b); err != nil {
+		t.Fatal(err)
+	}
+	if tl, err = b.Finish(h); err != nil {
+		t.Fatal(err)
+	}
+	dropped := 0
+	for i := range tl.Chunks {
+		if tl.Chunks[i].Data == nil {
+			dropped++
+		}
+	}
+	if dropped < len(tl.Chunks)/2 {
+		t.Errorf("%d of %d chunks were dropped", dropped, len(tl.Chunks))
+	}
+	keepChunks(tl, limit)
+	keepChunks(&all, limit)
+	kept := 0
+	for i := range tl.Chunks {
+		if tl.Chunks[i].Kept != all.Chunks[i].Kept {
+			t.Errorf("chunk %d: kept %v, of all %v", i, tl.Chunks[i].Kept, all.Chunks[i].Kept)
+		}
+		if tl.Chunks[i].Kept {
+			kept++
+		}
+	}
+	if kept < 2 {
+		t.Errorf("%d chunks are kept", kept)
+	}
+}

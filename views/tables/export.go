@@ -19,6 +19,12 @@ import (
 // in progress in the run and by its graph definitions, not by its length. The header reports what the trace
 // lacks, even where the table does not show it.
 func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header, error) {
+	return ExportPart(r, nil, name, format, w)
+}
+
+// ExportPart is [Export] of a part of the recording; nil: all of it.
+func ExportPart(r *trace.Reader, part *profile.Chosen, name, format string, w io.Writer) (*profile.Header,
+	error) {
 	if _, err := NewWriter(io.Discard, name, format); err != nil {
 		return nil, err
 	}
@@ -31,7 +37,7 @@ func Export(r *trace.Reader, name, format string, w io.Writer) (*profile.Header,
 		e.rows = newOpRows(pool, write)
 		defer e.rows.close()
 	}
-	h, err := profile.ReplayReusing(r, e, pool)
+	h, err := profile.ReplayPart(r, e, part, pool)
 	if e.rows != nil {
 		// What could not be written is the reason that the replay ended.
 		if err := e.rows.close(); err != nil {
@@ -406,6 +412,10 @@ func runRow(h *profile.Header) *RunRow {
 	}
 	r.LostEvents, r.ThrottledNs = when(!uncounted || lost > 0, lost), &throttled
 	r.ProbeCostNs = probeCost(h)
+	if h.Part != nil {
+		part := h.Part.String()
+		r.Part = &part
+	}
 	return r
 }
 

@@ -16,6 +16,7 @@ type RunRow struct {
 	LostEvents    *int64  `parquet:"lost_events,optional" doc:"events that the probes could not hand over; null: some, not counted"`
 	ThrottledNs   *int64  `parquet:"throttled_ns,optional" doc:"time in which probes were off to keep the overhead in bounds"`
 	ProbeCostNs   *int64  `parquet:"probe_cost_ns,optional" doc:"measured cost of one hit of the dearest operator probe, else of the dearest probe"`
+	Part          *string `parquet:"part,optional" doc:"which part of the recording the tables show (--from, --to, --steps, --phase); null: all"`
 }
 
 // StepRow is one step: one call of the engine that computes a batch.

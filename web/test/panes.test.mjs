@@ -53,6 +53,7 @@ export function tests({ pages }) {
       await params('sel')
       data.follows = await of.inputValue()
       await page.keyboard.press('Escape')
+      await settled(page, 1000) // the view writes its state into the address a little later
       await page.evaluate((h) => (location.hash = h), `#time?selb=${q.selb}`)
       await params('selb')
       data.back = await of.inputValue()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/profinfer/profinfer/internal/bench/measure"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -20,11 +21,15 @@ var script []byte
 
 const query = "select count(*) from slice"
 
+func show(what string, u measure.Usage, events int) {
+	fmt.Printf("%-54s %8.2f s %8.2f s CPU %10.2f Mevents/s %9.0f MiB\n", what, u.Wall.Seconds(),
+		u.CPU.Seconds(), float64(events)/u.Wall.Seconds()/1e6, float64(u.RSS)/(1<<20))
+}
+
 // foreign measures Perfetto's trace_processor on the export. Where it cannot load all of it, it gets a
 // tenth.
 func foreign(dir, program, path, pftrace string, events int) error {
 	if *processor == "" {
-		fmt.Println("Perfetto's trace_processor: not measured (name it with -trace-processor)")
 		return nil
 	}
 	argv, err := processorCommand(dir)
@@ -36,14 +41,14 @@ func foreign(dir, program, path, pftrace string, events int) error {
 		return err
 	}
 	const what = "trace_processor: load the export, count slices"
-	u, err := once(argv[0], append(argv[1:], "-Q", query, pftrace)...)
+	u, err := measure.Once(*limit, append(argv, "-Q", query, pftrace)...)
 	if err == nil {
 		show(what, u, events)
 		fmt.Printf("(the export has %.0f MB)\n", float64(st.Size())/1e6)
 		return nil
 	}
 	fmt.Printf("%s of %.0f MB: it fails after %.0f s with %.0f MiB: %v\n", what, float64(st.Size())/1e6,
-		u.wall.Seconds(), float64(u.rss)/(1<<20), err)
+		u.Wall.Seconds(), float64(u.RSS)/(1<<20), err)
 	tenth := filepath.Join(dir, "tenth.pinf")
 	if err := cut(path, tenth, 10); err != nil {
 		return err
@@ -55,11 +60,12 @@ func foreign(dir, program, path, pftrace string, events int) error {
 	if err := os.Remove(pftrace); err != nil {
 		return err
 	}
-	if u, err = once(program, "export", "--format", "perfetto", "-i", tenth, "-o", pftrace); err != nil {
+	u, err = measure.Once(*limit, program, "export", "--format", "perfetto", "-i", tenth, "-o", pftrace)
+	if err != nil {
 		return err
 	}
 	show("profinfer export of a tenth", u, n.events)
-	if u, err = once(argv[0], append(argv[1:], "-Q", query, pftrace)...); err != nil {
+	if u, err = measure.Once(*limit, append(argv, "-Q", query, pftrace)...); err != nil {
 		return fmt.Errorf("trace_processor on a tenth: %w", err)
 	}
 	show("trace_processor of a tenth", u, n.events)

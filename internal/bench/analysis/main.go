@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command analysis measures what reading a long recording costs: it records the tiny model flat out
-// until enough operators ran, each counted once for each thread, and prints the size of the file, and
-// the time and memory of profinfer's statistics and exports of it. With -trace-processor the same is
-// measured for Perfetto's own tool, which loads the export.
+// Command analysis measures profinfer itself: what reading a long recording costs (ten million operators, each
+// counted once for each thread, in steps of the shape of a model of 1B and in many small ones), what
+// recording adds to a short command, and what attaching to a server takes. It prints one table, and how loud
+// the machine was. With -base it runs another build in turns and prints ratios. With -trace-processor
+// Perfetto's own tool, which loads the export, is measured on the first recording too.
 //
-//	go run ./internal/bench/analysis -events 10000000
-//	go run ./internal/bench/analysis -trace run.pinf -trace-processor ~/bin/trace_processor_shell
-//	go run ./internal/bench/analysis -trace run.pinf -repeat 100 -keep week.pinf
+//	go run ./internal/bench/analysis
+//	go run ./internal/bench/analysis -base /tmp/profinfer.before -runs 9
+//	go run ./internal/bench/analysis -trace run.pinf -parts reading -trace-processor ~/bin/trace_processor_shell
 package main
 
 import (
@@ -19,25 +20,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/profinfer/profinfer/demo"
+	"github.com/profinfer/profinfer/internal/bench/measure"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/trace"
 )
 
 var (
-	events  = flag.Int("events", 10_000_000, "operators to record, counted once for each thread")
-	given   = flag.String("trace", "", "measure this recording; none is made")
-	keep    = flag.String("keep", "", "keep the recording in this file")
-	times   = flag.Int("repeat", 1, "measure a recording that is so many of it, one after the other")
-	runs    = flag.Int("runs", 3, "times that each command runs; the median is printed (0: measure nothing)")
+	events = flag.Int("events", 10_000_000, "operators in a recording, counted once for each thread")
+	parts  = flag.String("parts", "reading,begin", "reading: recordings; begin: short commands, attaching")
+	base   = flag.String("base", "", "another build of profinfer, to compare with")
+	given  = flag.String("trace", "", "read these recordings, by commas; none is made")
+	keep   = flag.String("keep", "",
+		"keep what was recorded in this file, of several in FILE.1, FILE.2 ...; with -trace, what was repeated")
+	times   = flag.Int("repeat", 1, "read a recording that is so many of it, one after the other")
+	runs    = flag.Int("runs", 5,
+		"times that each command runs, beginnings four times as often (0: measure nothing)")
 	threads = flag.Int("threads", 2, "threads of the engine")
-	model   = flag.String("model", "llama-tiny", "model, see profinfer demo")
+	model   = flag.String("model", "llama-1b,llama-tiny", "models to record, see profinfer demo")
 	options = flag.String("record", "", "further options of profinfer record")
 	limit   = flag.Duration("limit", 10*time.Minute,
 		"longest time to record, and to wait for trace_processor")
@@ -60,32 +64,98 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "profinfer")
-	if out, err := exec.Command("go", "build", "-o", program,
-		"./cmd/profinfer").CombinedOutput(); err != nil {
-		return fmt.Errorf("building profinfer: %w\n%s", err, out)
+	if err := measure.Build(program); err != nil {
+		return err
 	}
-	path := *given
-	if path == "" {
-		if path = *keep; path == "" {
-			path = filepath.Join(dir, "run.pinf")
+	chosen := map[string]bool{}
+	for p := range strings.SplitSeq(*parts, ",") {
+		if p != "reading" && p != "begin" {
+			return fmt.Errorf("-parts is reading, begin or both, not %q", *parts)
 		}
-		if err := record(program, path); err != nil {
+		chosen[p] = true
+	}
+	var paths []string
+	if chosen["reading"] {
+		if paths, err = recordings(program, dir); err != nil || *runs <= 0 {
 			return err
 		}
 	}
-	if *times > 1 {
-		long := filepath.Join(dir, "long.pinf")
-		if *given != "" && *keep != "" {
+	t := &measure.Table{Out: os.Stdout, Noise: measure.Listen(), Runs: *runs, New: program, Base: *base,
+		Limit: *limit}
+	for i, path := range paths {
+		if err := reading(t, dir, path, i == 0); err != nil {
+			return err
+		}
+	}
+	if chosen["begin"] {
+		t.Runs = 4 * *runs
+		if err := begin(t, dir); err != nil {
+			return err
+		}
+	}
+	fmt.Println(t.Noise)
+	return nil
+}
+
+// recordings makes the recordings that are read, or takes those that are given.
+func recordings(program, dir string) (paths []string, err error) {
+	n := *times
+	if *given != "" {
+		paths = strings.Split(*given, ",")
+	} else {
+		for i, m := range strings.Split(*model, ",") {
+			path := *keep
+			if path == "" {
+				path = filepath.Join(dir, "run.pinf")
+			}
+			if strings.Contains(*model, ",") {
+				path = fmt.Sprintf("%s.%d", path, i+1)
+			}
+			wanted, n := *events, 1
+			if m == slow {
+				wanted, n = *events/slowParts, slowParts
+			}
+			if err := record(program, path, m, wanted); err != nil {
+				return nil, err
+			}
+			if n > 1 {
+				short := path + ".part"
+				if err := os.Rename(path, short); err != nil {
+					return nil, err
+				}
+				err := repeat(short, path, n)
+				os.Remove(short)
+				if err != nil {
+					return nil, fmt.Errorf("repeating %s: %w", path, err)
+				}
+			}
+			paths = append(paths, path)
+		}
+	}
+	if n <= 1 {
+		return paths, nil
+	}
+	for i, path := range paths {
+		long := filepath.Join(dir, fmt.Sprintf("long%d.pinf", i))
+		if *given != "" && *keep != "" && len(paths) == 1 {
 			long = *keep
 		}
-		if err := repeat(path, long, *times); err != nil {
-			return fmt.Errorf("repeating %s: %w", path, err)
+		if err := repeat(path, long, n); err != nil {
+			return nil, fmt.Errorf("repeating %s: %w", path, err)
 		}
-		path = long
+		paths[i] = long
 	}
-	if *runs <= 0 {
-		return nil
-	}
+	return paths, nil
+}
+
+// A model that decodes few tokens a second is recorded for a part of the events, which is then repeated.
+const (
+	slow      = "llama-1b"
+	slowParts = 10
+)
+
+// reading measures what reads a recording.
+func reading(t *measure.Table, dir, path string, first bool) error {
 	n, err := count(path)
 	if err != nil {
 		return err
@@ -94,92 +164,37 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d operators, %d by thread (\"events\" below), %d steps\n", filepath.Base(path), n.ops,
-		n.events, n.steps)
-	fmt.Printf("%.1f MB, %.2f bytes an event; lost %d\n\n", float64(st.Size())/1e6,
+	fmt.Printf("%s: %d operators, %d by thread (events), %d steps, %.1f MB, %.2f bytes an event, lost %d\n",
+		filepath.Base(path), n.ops, n.events, n.steps, float64(st.Size())/1e6,
 		float64(st.Size())/float64(n.events), n.lost)
-	fmt.Printf("%-54s %8s %8s %10s %9s\n", "", "wall s", "CPU s", "Mevents/s", "peak MiB")
 	pftrace := filepath.Join(dir, "run.pftrace.gz")
-	for _, c := range [][]string{
-		{"stat"}, {"stat", "--json"},
-		{"report", "-o", filepath.Join(dir, "run.html")},
-		{"export", "--table", "op_threads", "--format", "ndjson", "-o", os.DevNull},
-		{"export", "--format", "perfetto", "-o", pftrace},
+	for _, c := range []struct {
+		name string
+		args []string
+	}{
+		{"stat", []string{"stat"}},
+		{"stat --json", []string{"stat", "--json"}},
+		{"report", []string{"report", "-o", filepath.Join(dir, "run.html")}},
+		{"op_threads as ndjson", []string{"export", "--table", "op_threads", "--format", "ndjson", "-o",
+			os.DevNull}},
+		{"perfetto", []string{"export", "--format", "perfetto", "-o", pftrace}},
 	} {
-		u, err := measure(*runs, program, append(slices.Clone(c), "-i", path)...)
-		if err != nil {
-			return fmt.Errorf("profinfer %s: %w", c[0], err)
-		}
-		show("profinfer "+strings.ReplaceAll(strings.Join(c, " "), dir+"/", ""), u, n.events)
-	}
-	return foreign(dir, program, path, pftrace, n.events)
-}
-
-func show(what string, u usage, events int) {
-	fmt.Printf("%-54s %8.2f %8.2f %10.2f %9.0f\n", strings.TrimSuffix(what, " -o "+os.DevNull),
-		u.wall.Seconds(), u.cpu.Seconds(), float64(events)/u.wall.Seconds()/1e6, float64(u.rss)/(1<<20))
-}
-
-// usage is what a process took.
-type usage struct {
-	wall, cpu time.Duration
-	rss       int64 // largest, bytes
-}
-
-// measure runs a command n times and returns the run of median wall time.
-func measure(n int, program string, args ...string) (usage, error) {
-	var us []usage
-	for range max(1, n) {
-		u, err := once(program, args...)
-		if err != nil {
-			return u, err
-		}
-		us = append(us, u)
-	}
-	slices.SortFunc(us, func(a, b usage) int { return int(a.wall - b.wall) })
-	return us[len(us)/2], nil
-}
-
-func once(program string, args ...string) (u usage, err error) {
-	ctx, stop := context.WithTimeout(context.Background(), *limit)
-	defer stop()
-	cmd := exec.CommandContext(ctx, program, args...)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = io.Discard, &said
-	start := time.Now()
-	err = cmd.Run()
-	u.wall = time.Since(start)
-	if s := cmd.ProcessState; s != nil {
-		u.cpu = s.UserTime() + s.SystemTime()
-		if ru, ok := s.SysUsage().(*syscall.Rusage); ok {
-			u.rss = ru.Maxrss << 10
+		f := measure.Figure{Name: fmt.Sprintf("%s, %.1f M events", c.name, float64(n.events)/1e6),
+			Run: t.Command(append(c.args, "-i", path)...)}
+		if err := t.Add(f); err != nil {
+			return err
 		}
 	}
-	if ctx.Err() != nil {
-		err = fmt.Errorf("it was stopped after %v", *limit)
-	} else if err != nil {
-		err = fmt.Errorf("%w: %s", err, lastWords(said.String()))
+	if !first {
+		return nil
 	}
-	return u, err
+	return foreign(dir, t.New, path, pftrace, n.events)
 }
 
-// lastWords returns the line of what a program said that tells why it ended, the last one if none does.
-func lastWords(s string) string {
-	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\r' || r == '\n' })
-	for _, l := range slices.Backward(lines) {
-		if strings.Contains(l, "rror") || strings.Contains(l, "memory") {
-			return l[:min(len(l), 300)]
-		}
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[len(lines)-1]
-}
-
-// record records the model until enough events are in the file.
-func record(program, path string) error {
-	argv, err := engine(context.Background())
+// record records a model until enough events are in the file.
+func record(program, path, model string, events int) error {
+	argv, err := engine(context.Background(), model, "llama-bench", "-t", strconv.Itoa(*threads), "-p", "0",
+		"-n", "256", "-r", "100000")
 	if err != nil {
 		return err
 	}
@@ -193,7 +208,7 @@ func record(program, path string) error {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var c counter
-	for start := time.Now(); c.events < *events; {
+	for start := time.Now(); c.events < events; {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("the recording ended with %d events (%v): %s", c.events, err, said.String())
@@ -216,8 +231,8 @@ func record(program, path string) error {
 	return nil // interrupted, as asked
 }
 
-// engine returns the command that runs the model for longer than any recording takes.
-func engine(ctx context.Context) ([]string, error) {
+// engine returns the command that runs a program of the engine on a model.
+func engine(ctx context.Context, model, program string, args ...string) ([]string, error) {
 	cache, err := demo.Cache()
 	if d := os.Getenv("PROFINFER_ENGINES"); d != "" {
 		cache, err = d, nil
@@ -229,7 +244,7 @@ func engine(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := demo.Model(*model)
+	spec, err := demo.Model(model)
 	if err != nil {
 		return nil, err
 	}
@@ -241,8 +256,7 @@ func engine(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Command("llama-bench", "-m", inside, "-t", strconv.Itoa(*threads), "-p", "0", "-n", "256", "-r",
-		"100000"), nil
+	return e.Command(program, append([]string{"-m", inside}, args...)...), nil
 }
 
 // counter counts the events of a file that grows.

@@ -64,6 +64,8 @@ export interface Timeline {
   start_ns: string
   /** to the last event */
   dur_ns: number
+  /** when what is shown begins, where it is a part of the run */
+  from_ns?: number
   level: string
   processes: TimelineProcess[] | null
   /** Threads of the engines. Chunks refer to them by their index here, which is not in order of tid. */
@@ -583,6 +585,8 @@ export interface SummaryRun {
   notes: string[]
   /** requested operators, as flags; empty: all */
   filter: string
+  /** what is shown of the recording; empty: all */
+  part?: string
   /** 0.005 is 0.5 %; empty: none */
   overhead_budget: string
   min_tps: string

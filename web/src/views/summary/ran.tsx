@@ -201,6 +201,7 @@ export function Ran({ run }: { run: Run }) {
           of={[
             when(s.run.recorded_ns),
             s.run.level && `level ${clean(s.run.level)}`,
+            s.run.part && `a part of the recording: ${clean(s.run.part)}`,
             s.run.filter && `only ${clean(s.run.filter)}`,
             s.run.overhead_budget && `within a budget of ${share(Number(s.run.overhead_budget))}`,
             s.run.probe_share != null && (

@@ -73,12 +73,12 @@ export class Timeline {
     for (const d of this.datas) d.onChunk = () => {}
   }
 
-  /** The whole of what was recorded. */
+  /** The whole of what is shown of what was recorded. */
   get bounds(): Range {
     let from = Infinity
     let to = -Infinity
     this.datas.forEach((d, run) => {
-      from = Math.min(from, this.shift[run])
+      from = Math.min(from, this.shift[run] + (d.index.from_ns ?? 0))
       to = Math.max(to, this.shift[run] + Math.max(1, d.index.dur_ns))
     })
     return Number.isFinite(from) ? { from, to } : { from: 0, to: 1 }

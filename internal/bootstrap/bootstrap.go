@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package overhead
+// Package bootstrap says how sure the median of measured values is.
+package bootstrap
 
 import (
 	"math/rand/v2"
 	"slices"
 )
 
-func median(x []float64) float64 {
+// Median returns the median of x, which has at least one value.
+func Median(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	if n := len(x); n%2 == 0 {
 		return (x[n/2-1] + x[n/2]) / 2
@@ -18,9 +20,9 @@ func median(x []float64) float64 {
 // resamples is the number of bootstrap samples.
 const resamples = 4000
 
-// interval is the bootstrap's 95 % interval of the median: percentiles of the medians of samples drawn from
+// Interval returns the bootstrap's 95 % interval of the median: percentiles of the medians of samples drawn from
 // x. The same x always gives the same interval.
-func interval(x []float64) (lo, hi float64) {
+func Interval(x []float64) (lo, hi float64) {
 	r := rand.New(rand.NewPCG(uint64(len(x)), 0x9e3779b97f4a7c15))
 	ms := make([]float64, resamples)
 	y := make([]float64, len(x))
@@ -28,7 +30,7 @@ func interval(x []float64) (lo, hi float64) {
 		for k := range y {
 			y[k] = x[r.IntN(len(x))]
 		}
-		ms[i] = median(y)
+		ms[i] = Median(y)
 	}
 	slices.Sort(ms)
 	return ms[resamples*25/1000], ms[resamples*975/1000-1]
