@@ -58,8 +58,8 @@ func write(out *beside.Writer, replay func(profile.Sink) (*profile.Header, error
 	return e.finish(h)
 }
 
-// level of compression: it keeps up with the encoding of packets. The library's own default makes files 6 %
-// smaller and takes 1.6 times the time, level 1 neither.
+// level of compression: it keeps up with the encoding of packets. The library's own default makes files 6 to
+// 10 % smaller and takes 1.6 times the time, level 1 neither.
 const level = 2
 
 // chunk is how much is compressed at once, bytes.

@@ -3,8 +3,6 @@
 package perfetto
 
 import (
-	"math"
-
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -107,11 +105,6 @@ func (m message) uint(field protowire.Number, v uint64) message {
 
 // int writes an int32 or int64 (two's complement, ten bytes if negative).
 func (m message) int(field protowire.Number, v int64) message { return m.uint(field, uint64(v)) }
-
-func (m message) double(field protowire.Number, v float64) message {
-	m = protowire.AppendTag(m, field, protowire.Fixed64Type)
-	return protowire.AppendFixed64(m, math.Float64bits(v))
-}
 
 func (m message) fixed(field protowire.Number, v uint64) message {
 	m = protowire.AppendTag(m, field, protowire.Fixed64Type)
