@@ -6,22 +6,26 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/profinfer/profinfer/profile/internal/where"
 	"github.com/profinfer/profinfer/trace"
 )
 
 // MemoryClass is what a page of a process is used for.
-type MemoryClass string
+type MemoryClass = where.Class
 
 const (
-	MemExpert  MemoryClass = "expert"  // a weight of which each token uses only some experts
-	MemWeight  MemoryClass = "weight"  // any other weight
-	MemCache   MemoryClass = "cache"   // state that outlives a step: keys, values, recurrent states
-	MemCompute MemoryClass = "compute" // results of operators and inputs of the graph
-	MemFile    MemoryClass = "file"    // a mapped file that is not a program, with no known tensor there
-	MemProgram MemoryClass = "program" // code and data of the program and its libraries
-	MemStack   MemoryClass = "stack"
-	MemOther   MemoryClass = "other" // anonymous memory with no known tensor, or memory of unknown use
+	MemExpert  = where.Expert
+	MemWeight  = where.Weight
+	MemCache   = where.Cache
+	MemCompute = where.Compute
+	MemFile    = where.File
+	MemProgram = where.Program
+	MemStack   = where.Stack
+	MemOther   = where.Other
 )
+
+// FaultPlace says what an address is used for.
+type FaultPlace = where.Place
 
 // Fault is one page fault with the memory it hit and the work it delayed.
 type Fault struct {
@@ -31,15 +35,6 @@ type Fault struct {
 	Op   *Op   // that its thread was in; nil: in none. Valid until its step is emitted
 	OpID int64 // ID of Op; 0: none
 	FaultPlace
-}
-
-// FaultPlace says what an address is used for.
-type FaultPlace struct {
-	Class  MemoryClass
-	Tensor string // empty: no known tensor there
-	Type   string // of the tensor
-	Expert int32  // expert number; -1: not an expert's weights
-	File   string // mapped there, "[heap]" and the like; empty: none, or unknown
 }
 
 // Waits reports whether the fault waits for the disk: a major fault, or another one that caused a read.
@@ -64,7 +59,7 @@ type faultJoin struct {
 type faultProc struct {
 	waiting []*Fault // in time order
 	spans   []Span   // time in faults, of the step that ends
-	where   Whereabouts
+	where   where.Map
 }
 
 // joinFaults adds faults to a replayer's sink, if it needs them.
@@ -87,7 +82,7 @@ func (p *replayer) memory(m *trace.Memory) error {
 	if p.faults == nil {
 		return nil
 	}
-	p.faults.proc(m.PID).where.mapped(m)
+	p.faults.proc(m.PID).where.Mapped(m)
 	return p.faults.to.Memory(m)
 }
 
@@ -138,7 +133,7 @@ func (q *faultProc) match(o *Op) {
 			}
 			f.Op, f.OpID = o, o.ID
 			// The operator's own tensors decide first: others may have been at this address before.
-			f.FaultPlace = opPlace(o, f.Addr)
+			f.FaultPlace = o.place(f.Addr)
 			if f.Kind == trace.FaultMajor {
 				o.MajorFaults++
 			}
@@ -217,9 +212,9 @@ func (j *faultJoin) emit(q *faultProc, fs []*Fault, s *Step) error {
 			f.Step = s
 		}
 		if f.Class == "" && f.Kind != trace.FaultCounts {
-			f.FaultPlace = q.where.place(j.replay.procs[f.PID], f.Addr)
+			f.FaultPlace = q.place(j.replay.procs[f.PID], f.Addr)
 		} else if f.Kind != trace.FaultCounts {
-			f.File = q.where.file(f.Addr)
+			f.File = q.where.File(f.Addr)
 		}
 		if f.Step != nil {
 			f.Step.fault(f)
@@ -242,6 +237,29 @@ func (s *Step) fault(f *Fault) {
 	if f.Waits() {
 		s.FaultDur += max(f.Dur, 0)
 		s.DiskRead += max(f.Read, 0)
+	}
+}
+
+// place returns which of an operator's own tensors contains an address; the zero value: none.
+func (o *Op) place(addr uint64) (p FaultPlace) {
+	if o.Shape == nil || o.Shape.Shape == nil {
+		return p
+	}
+	return where.OfOperator(o.Shape.Nodes, o.Shape.Vocabulary(), append([]int32{o.Node}, o.Fused...), addr)
+}
+
+// place returns what an address is used for; p is nil where nothing else of the process was seen.
+func (q *faultProc) place(p *Proc, addr uint64) FaultPlace {
+	if p != nil {
+		p.LearnInto(&q.where)
+	}
+	return q.where.Place(addr)
+}
+
+// LearnInto tells of the tensors of the process's graph definitions.
+func (q *Proc) LearnInto(m *where.Map) {
+	for _, sh := range q.Shapes {
+		m.Learn(sh.Shape, sh.Vocabulary())
 	}
 }
 

@@ -99,7 +99,8 @@ func TestPart(t *testing.T) {
 			h := part.replay(t, file, c)
 			want := slices.DeleteFunc(slices.Clone(all.steps), func(s profile.Step) bool {
 				from, to := s.Start-whole.First, s.Start+s.Dur-whole.First
-				return s.ID < p.First || p.Last > 0 && s.ID > p.Last || from < p.From || p.To > 0 && to > p.To ||
+				return s.ID < p.First || p.Last > 0 && s.ID > p.Last ||
+					from < p.From || p.To > 0 && to > p.To ||
 					len(p.Phases) > 0 && s.Phase != p.Phases[0]
 			})
 			if fmt.Sprint(part.steps) != fmt.Sprint(want) || int(c.Steps) != len(want) {
@@ -153,7 +154,8 @@ func TestPartCut(t *testing.T) {
 		"it cuts step":       {First: a.ID, Last: a.ID, From: a.Start - h.First + 5},
 		"was seen wholly in": {First: a.ID, Last: a.ID, From: b.Start - h.First},
 	} {
-		if c, err := profile.FindPart(reader(t, file), p); err == nil || !strings.Contains(err.Error(), want) {
+		c, err := profile.FindPart(reader(t, file), p)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, %v; want %q", p, c, err, want)
 		}
 	}
@@ -262,7 +264,8 @@ func TestPartOfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		part.replay(t, file, c)
-		if len(part.steps) != 1 || !slices.Equal(part.of[s.ID], all.of[s.ID]) || len(part.of[s.ID]) < longOps {
+		if len(part.steps) != 1 || !slices.Equal(part.of[s.ID], all.of[s.ID]) ||
+			len(part.of[s.ID]) < longOps {
 			t.Errorf("%s: step %d of %d: %d rows", name, s.ID, len(all.steps), len(part.of[s.ID]))
 		}
 	}

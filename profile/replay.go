@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile/internal/merge"
+	"github.com/profinfer/profinfer/profile/internal/meter"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -90,7 +91,7 @@ type replayer struct {
 	nextStep, nextGraph, nextOp, nextShape int64
 
 	remote remoteLinks
-	count  counting
+	count  meter.Counters
 	faults *faultJoin // nil: no sink takes faults
 
 	part   *Chosen // nil: all
@@ -188,7 +189,7 @@ type thread struct {
 	ranStep, ranOp bool
 	serves         bool // it computes graphs for another process
 
-	meter      meter
+	meter      meter.Meter
 	copying    *openCopy // in progress
 	sync       syncing
 	wait       waiting
@@ -286,7 +287,7 @@ func (p *replayer) block(b trace.Block) error {
 	switch {
 	case b.Meta != nil:
 		p.h.Meta, p.filter = *b.Meta, b.Meta.Filter()
-		p.count.set(b.Meta.Counters)
+		p.count.Set(b.Meta.Counters)
 		p.sink.Meta(&p.h.Meta)
 	case b.Process != nil:
 		p.process(b.Process)
@@ -319,13 +320,13 @@ func (p *replayer) block(b trace.Block) error {
 		}
 	}
 	p.merge.Add(&b)
-	p.count.add(b.Samples)
+	p.count.Add(b.Samples)
 	if b.Watermark != 0 {
 		before := p.merge.Held
 		if err := p.merge.Drained(b.Watermark, p); err != nil {
 			return err
 		}
-		p.count.forget(before)
+		p.count.Forget(before)
 	}
 	return nil
 }

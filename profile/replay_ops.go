@@ -74,8 +74,8 @@ func (p *replayer) opBegin(q *Proc, t *thread, x *exec, n int32, h *trace.Hit) e
 	o.Team = max(o.Team, int(h.Nth))
 	t.exec, t.begun, t.slot, t.offAt, t.blockedAt, t.in, t.ranOp = x, x.begun, len(o.Threads)-1,
 		t.off.sum, t.off.blocked, true, true
-	if p.count.counters != nil {
-		t.meter.begin(&p.count, p.count.take(h))
+	if p.count.All != nil {
+		t.meter.Begin(&p.count, p.count.Take(h))
 	}
 	return nil
 }
@@ -132,8 +132,8 @@ func (p *replayer) opEnd(t *thread, h *trace.Hit) {
 		x.ends[t.slot] = h.Time
 		th.OffCPU, th.Blocked = t.off.sum-t.offAt, t.off.blocked-t.blockedAt
 		th.Busy = h.Time - th.Start - th.OffCPU
-		if p.count.counters != nil {
-			counts, scaled := t.meter.end(&p.count, p.count.take(h))
+		if p.count.All != nil {
+			counts, scaled := t.meter.End(&p.count, p.count.Take(h))
 			th.Counts, x.cur.Scaled = counts, x.cur.Scaled || scaled
 		}
 	}
@@ -179,7 +179,7 @@ func (p *replayer) opDone(q *Proc, x *exec, now int64) error {
 		o.OffCPU += o.Threads[i].OffCPU
 		o.Wait += o.Threads[i].Wait
 	}
-	if n := len(p.count.counters); n > 0 {
+	if n := len(p.count.All); n > 0 {
 		for i := range o.Threads {
 			o.addCounts(o.Threads[i].Counts, n)
 		}

@@ -19,8 +19,8 @@ import (
 // Engine makes plans for processes. Package engine/ggml provides one.
 type Engine interface {
 	// Plan finds the engine in what the process has mapped now and returns how to probe it. If there is none,
-	// the error says what was searched for. unmapped is what it mapped recently, and may map again if it is no
-	// longer mapped.
+	// the error says what was searched for. unmapped is what it mapped recently, and may map again if it is
+	// no longer mapped.
 	Plan(pid int, unmapped []target.Mapping) (*engine.Plan, error)
 	// Dull reports whether the file of a mapping is already known not to belong to an engine.
 	Dull(pid int, m target.Mapping) bool

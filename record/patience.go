@@ -81,7 +81,8 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	if p.plan == nil {
 		p.lookup = errHangs
 	}
-	ok, aerr := r.aside(cmp.Or(r.soon, patience), func() { plan, err = r.engine.Plan(pid, recent) }, func() error {
+	examine := func() { plan, err = r.engine.Plan(pid, recent) }
+	ok, aerr := r.aside(cmp.Or(r.soon, patience), examine, func() error {
 		if r.procs[pid] != p || p.looking != &begun {
 			// it has ended, or runs another program; but now it is known what missed processes like it map
 			if err == nil {

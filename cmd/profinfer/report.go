@@ -138,7 +138,8 @@ func sameFile(a, b string) bool {
 }
 
 // loadRuns reads recordings for the page.
-func loadRuns(in []string, top *machineRoof, part profile.Part, opts ...report.Option) ([]*report.Run, error) {
+func loadRuns(in []string, top *machineRoof, part profile.Part, opts ...report.Option) ([]*report.Run,
+	error) {
 	var runs []*report.Run
 	for _, name := range in {
 		chosen, err := find(name, part)

@@ -109,7 +109,11 @@ func (a *Sink) send() {
 // now hands on a call and returns once it was taken: what it is about changes afterwards.
 func (a *Sink) now(call func(profile.Sink) error) error {
 	taken := make(chan struct{})
-	if err := a.put(event{call: func(s profile.Sink) error { defer close(taken); return call(s) }}); err != nil {
+	err := a.put(event{call: func(s profile.Sink) error {
+		defer close(taken)
+		return call(s)
+	}})
+	if err != nil {
 		return err
 	}
 	a.send()

@@ -70,12 +70,12 @@ func (b *SeriesBuilder) finishOperators(s *Series) {
 // finishExperts adds what is known of experts that no fault hit, and how much of them was in memory.
 func (b *SeriesBuilder) finishExperts(s *Series) {
 	for pid, p := range b.files.procs {
-		p.where.Learn(&p.q)
+		p.q.LearnInto(&p.where)
 		in := p.expertsInFiles()
 		unknown := map[*FaultExpertLayer]bool{} // one of its weights is in no file
 		seen := map[string]bool{}
-		for i := range p.where.Leaves {
-			t := &p.where.Leaves[i]
+		for i := range p.where.Leaves() {
+			t := &p.where.Leaves()[i]
 			name := t.Place.Tensor
 			if t.Plane == 0 || t.Experts <= 0 || t.Experts > maxExpertsOfLayer || seen[name] {
 				continue

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
+	"github.com/profinfer/profinfer/profile/internal/where"
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/trace"
 )
@@ -59,11 +60,11 @@ type Residency struct {
 
 type residentProc struct {
 	words  ops.Vocabulary // nil: it has no graph
-	where  profile.Whereabouts
+	where  where.Map
 	q      profile.Proc // holds the graph definitions
-	files  map[profile.FileID]*residentFile
-	order  []profile.FileID
-	mapped map[profile.FileID][]trace.MemoryMap
+	files  map[where.FileID]*residentFile
+	order  []where.FileID
+	mapped map[where.FileID][]trace.MemoryMap
 }
 
 type residentFile struct{ first, last *trace.FilePages }
@@ -90,12 +91,12 @@ func (r *Residency) Memory(m *trace.Memory) {
 	p := r.procs[m.PID]
 	if p == nil {
 		p = &residentProc{q: profile.Proc{Shapes: map[uint64]*profile.Shape{}},
-			files: map[profile.FileID]*residentFile{}, mapped: map[profile.FileID][]trace.MemoryMap{}}
+			files: map[where.FileID]*residentFile{}, mapped: map[where.FileID][]trace.MemoryMap{}}
 		r.procs[m.PID] = p
 	}
 	for i := range m.Files {
 		f := &m.Files[i]
-		k := profile.FileID{Dev: f.Dev, Inode: f.Inode}
+		k := where.FileID{Dev: f.Dev, Inode: f.Inode}
 		x := p.files[k]
 		if x == nil {
 			x = &residentFile{first: f}
@@ -106,11 +107,11 @@ func (r *Residency) Memory(m *trace.Memory) {
 			x.last = f
 		}
 	}
-	fresh := map[profile.FileID][]trace.MemoryMap{}
+	fresh := map[where.FileID][]trace.MemoryMap{}
 	for _, k := range m.Maps {
 		if k.Inode != 0 && k.End > k.Start {
-			fresh[profile.FileID{Dev: k.Dev,
-				Inode: k.Inode}] = append(fresh[profile.FileID{Dev: k.Dev, Inode: k.Inode}], k)
+			fresh[where.FileID{Dev: k.Dev,
+				Inode: k.Inode}] = append(fresh[where.FileID{Dev: k.Dev, Inode: k.Inode}], k)
 		}
 	}
 	for k, maps := range fresh { // where a file was that is no longer mapped
@@ -123,7 +124,7 @@ func (r *Residency) Files() (out []FileMemory) {
 	pids := slices.Sorted(maps.Keys(r.procs))
 	for _, pid := range pids {
 		p := r.procs[pid]
-		p.where.Learn(&p.q)
+		p.q.LearnInto(&p.where)
 		for _, k := range p.order {
 			out = append(out, p.file(pid, k))
 		}
@@ -131,10 +132,10 @@ func (r *Residency) Files() (out []FileMemory) {
 	return out
 }
 
-func (p *residentProc) file(pid int32, k profile.FileID) FileMemory {
+func (p *residentProc) file(pid int32, k where.FileID) FileMemory {
 	x := p.files[k]
 	m := FileMemory{PID: pid, Path: x.first.Path, Bytes: x.first.Size, Failed: x.first.Failed,
-		Classes: []ClassMemory{}, Graphs: len(p.where.Leaves) > 0}
+		Classes: []ClassMemory{}, Graphs: len(p.where.Leaves()) > 0}
 	if maps := p.mapped[k]; len(maps) > 0 && maps[0].Path != "" {
 		m.Path = maps[0].Path
 	}
@@ -186,10 +187,10 @@ func (p *residentProc) file(pid int32, k profile.FileID) FileMemory {
 }
 
 // inFile lists the tensors whose data is in a file, in order of offset.
-func (p *residentProc) inFile(k profile.FileID) (out []TensorMemory) {
+func (p *residentProc) inFile(k where.FileID) (out []TensorMemory) {
 	for _, m := range p.mapped[k] {
-		for i := range p.where.Leaves {
-			t := &p.where.Leaves[i]
+		for i := range p.where.Leaves() {
+			t := &p.where.Leaves()[i]
 			if t.From < m.Start || t.To > m.End {
 				continue
 			}

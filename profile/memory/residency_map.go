@@ -21,7 +21,7 @@ func (r *Residency) Maps() []FileMap {
 	tensors := 0
 	for _, pid := range pids {
 		p := r.procs[pid]
-		p.where.Learn(&p.q)
+		p.q.LearnInto(&p.where)
 		for _, k := range p.order {
 			m := p.file(pid, k)
 			f := fileMap(&m, p.files[k], p.words)

@@ -180,7 +180,8 @@ func (k *Tracker) event(s *trace.Sched) {
 		return
 	}
 	if t := k.thread(s.PrevTID, s.PrevPID); t != nil {
-		if was := t.Leave(s.Time, s.CPU, s.PrevState); was.State.Off() { // it ran here, but the switch to it was not seen
+		// it ran here; if it seemed not to, the switch to it was not seen
+		if was := t.Leave(s.Time, s.CPU, s.PrevState); was.State.Off() {
 			t.hole(was.Since)
 			t.hole(s.Time)
 		}

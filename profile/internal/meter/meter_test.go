@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package meter
 
 import (
 	"slices"
@@ -40,21 +40,21 @@ func TestMeter(t *testing.T) {
 				[]uint64{930, 8}, false}}, []int64{-1, 1}},
 		{"too few values", []sample{{begin, 0, nil, false}, {end, 0, []uint64{150, 9}, false}}, nil},
 	} {
-		n := counting{}
-		n.set([]trace.Counter{{Name: "cycles", PMU: "cpu"}, {Name: "minor-faults"}})
-		var m meter
+		n := Counters{}
+		n.Set([]trace.Counter{{Name: "cycles", PMU: "cpu"}, {Name: "minor-faults"}})
+		var m Meter
 		var got []int64
 		for _, s := range c.samples {
 			x := &trace.Sample{Kind: s.kind, CPU: s.cpu, Values: s.values, Torn: s.torn}
 			switch s.kind {
 			case begin:
-				m.begin(&n, x)
+				m.Begin(&n, x)
 			case off:
-				m.off(&n, x)
+				m.Off(&n, x)
 			case on:
-				m.again(&n, x)
+				m.Again(&n, x)
 			case end:
-				got, _ = m.end(&n, x)
+				got, _ = m.End(&n, x)
 			}
 		}
 		if !slices.Equal(got, c.want) {
@@ -64,19 +64,19 @@ func TestMeter(t *testing.T) {
 }
 
 func TestMeterScaled(t *testing.T) {
-	n := counting{}
-	n.set([]trace.Counter{{Name: "a", PMU: "cpu", Scaled: true}, {Name: "b", PMU: "cpu", Scaled: true},
+	n := Counters{}
+	n.Set([]trace.Counter{{Name: "a", PMU: "cpu", Scaled: true}, {Name: "b", PMU: "cpu", Scaled: true},
 		{Name: "c", PMU: "cpu", Scaled: true, Void: "reads 0"}})
-	var m meter
-	m.begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
+	var m Meter
+	m.Begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
 	// a counted half of the time, b all of it
-	got, scaled := m.end(&n, &trace.Sample{Values: []uint64{40, 2000, 1000, 70, 2000, 2000, 0, 1000, 1000}})
+	got, scaled := m.End(&n, &trace.Sample{Values: []uint64{40, 2000, 1000, 70, 2000, 2000, 0, 1000, 1000}})
 	if !slices.Equal(got, []int64{60, 70, -1}) || !scaled {
 		t.Errorf("%v scaled %v, want 60 (twice 30), 70 and unknown, scaled", got, scaled)
 	}
-	m.begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
-	if got, _ = m.end(&n, &trace.Sample{Values: []uint64{10, 2000, 500, 70, 2000, 2000, 0, 0,
-		0}}); got[0] != UnknownCount {
+	m.Begin(&n, &trace.Sample{Values: []uint64{10, 1000, 500, 0, 1000, 1000, 0, 0, 0}})
+	if got, _ = m.End(&n, &trace.Sample{Values: []uint64{10, 2000, 500, 70, 2000, 2000, 0, 0,
+		0}}); got[0] != Unknown {
 		t.Errorf("a counter that did not count has %d, want unknown", got[0])
 	}
 }
