@@ -1678,7 +1678,7 @@ export interface MemoryFaultPoint {
 
 /** FaultSum sums up faults that hit one thing. */
 export interface MemoryFaultSum {
-  class: MemoryClass
+  class: WhereClass
   name?: string
   type?: string
   major: number
@@ -1733,7 +1733,7 @@ export interface MemoryFileGroup {
 /** FileTensor is a tensor in a file. */
 export interface MemoryFileTensor {
   name: string
-  class: MemoryClass
+  class: WhereClass
   type: string
   layer: number | null
   /** the group in which it begins */
@@ -2422,8 +2422,8 @@ export interface ExpertsNewTimes {
   p95_ns: number
 }
 
-/** MemoryClass is what a page of a process is used for. */
-export type MemoryClass = 'expert' | 'weight' | 'cache' | 'compute' | 'file' | 'program' | 'stack' | 'other' | ''
+/** Class is what a page of a process is used for. */
+export type WhereClass = 'expert' | 'weight' | 'cache' | 'compute' | 'file' | 'program' | 'stack' | 'other' | ''
 
 /** StepSplit is one graph of a step. */
 export interface OffloadStepSplit {
@@ -2627,7 +2627,7 @@ export interface OffloadOpCount {
 /** ClassMemory sums up how much of a file's tensors was in memory. */
 export interface MemoryClassMemory {
   /** MemFile: in no tensor that was seen */
-  class: MemoryClass
+  class: WhereClass
   tensors: number
   bytes: number
   in_start_bytes: number | null
