@@ -11,8 +11,9 @@ PROFINFER_ENGINES := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(if $(HOME),$(HOM
 endif
 export PROFINFER_ENGINES
 # No test of these judges by the clock: they run beside each other. First those that mostly compute, then
-# those that start programs and wait for them.
-LAST   = ./internal/e2e ./internal/browser ./internal/arm64
+# those that start programs and wait for them, and then those with real engines by themselves: a recorder that
+# gets no CPU for tens of milliseconds misses the first step of a small model, and says so.
+PAGES  = ./internal/browser ./internal/arm64
 FIRST  = $(shell $(GO) list ./... | grep -vE '/internal/(e2e|browser|arm64)$$')
 BESIDE = $(shell expr $$(nproc) + 1)
 # What does judge (testkit.Quiet) has the machine to itself.
@@ -34,13 +35,13 @@ demo: build ## show profinfer at work: fetches an engine, makes a model, profile
 .PHONY: test
 test: engines browser ## run the tests that decide whether a change is right; as root also with real engines and real probes
 	@$(GO) build -o bin/testrun ./internal/testrun
-	@bin/testrun -timeout 20m -p $(BESIDE) $(FIRST) -p 3 $(LAST)
+	@bin/testrun -timeout 20m -p $(BESIDE) $(FIRST) -p 2 $(PAGES) -p 1 ./internal/e2e
 
 .PHONY: test-all
 test-all: engines browser ## run all tests: also long ones, those that need a quiet machine, those of `make arm64`
 	@$(GO) build -o bin/testrun ./internal/testrun
-	@PROFINFER_LONG=1 bin/testrun -timeout 20m -p $(BESIDE) -skip '^TestQuiet' $(FIRST) -p 3 -skip '^TestQuiet' $(LAST) \
-	  -p 1 -run '^TestQuiet' $(QUIET)
+	@PROFINFER_LONG=1 bin/testrun -timeout 20m -p $(BESIDE) -skip '^TestQuiet' $(FIRST) -p 2 -skip '^TestQuiet' $(PAGES) \
+	  -p 1 -skip '^TestQuiet' ./internal/e2e -p 1 -run '^TestQuiet' $(QUIET)
 
 .PHONY: browser
 browser: ## fetch what tests drive a browser with (npm)
