@@ -84,14 +84,11 @@ func (g *Engine) Plan(pid int, unmapped []target.Mapping) (*engine.Plan, error) 
 // addUnmapped adds the sites of files that a process may map again. A file that cannot be read, or has no name
 // any more, is left out.
 func (g *Engine) addUnmapped(pid int, p *engine.Plan, f *found, unmapped []target.Mapping) {
-	mapped := func(dev, inode uint64) bool {
-		return slices.ContainsFunc(f.files, func(o file) bool { return o.Dev == dev && o.Inode == inode })
-	}
 	gone := &found{}
 	defer gone.close()
 	for i, m := range unmapped {
 		same := func(o target.Mapping) bool { return o.Dev == m.Dev && o.Inode == m.Inode }
-		if !mapped(m.Dev, m.Inode) && !slices.ContainsFunc(unmapped[:i], same) {
+		if !slices.ContainsFunc(f.mapped, same) && !slices.ContainsFunc(unmapped[:i], same) {
 			g.examine(pid, m, gone)
 		}
 	}
@@ -104,7 +101,7 @@ func (g *Engine) addUnmapped(pid int, p *engine.Plan, f *found, unmapped []targe
 	}
 	for i := range all.Files {
 		o := &all.Files[i]
-		if mapped(o.Dev, o.Inode) {
+		if !slices.ContainsFunc(gone.files, func(x file) bool { return x.Dev == o.Dev && x.Inode == o.Inode }) {
 			continue
 		}
 		for _, s := range all.Sites {
@@ -128,9 +125,10 @@ func whole(p *engine.Plan) bool {
 
 // found is what was found among a process's files.
 type found struct {
-	files   []file  // those that contain something of ggml
-	refused []error // of opening, for lack of a privilege
-	left    []error // those over their budget
+	mapped  []target.Mapping // of code, whatever is in it
+	files   []file           // those that contain something of ggml
+	refused []error          // of opening, for lack of a privilege
+	left    []error          // those over their budget
 	closers []func() error
 }
 
@@ -168,7 +166,7 @@ func (g *Engine) files(pid int) (*found, error) {
 	// A process that maps one file after another is examined for each, and every time all its files are.
 	executable := target.ExecutableFiles(maps)
 	over := budget.Spend(name, target.Limits{Steps: uint64(len(maps)+len(executable)) * mappingSteps})
-	f := &found{}
+	f := &found{mapped: executable}
 	var looked []string
 	for _, m := range executable {
 		looked = append(looked, m.Path)
