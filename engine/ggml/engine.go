@@ -101,7 +101,8 @@ func (g *Engine) addUnmapped(pid int, p *engine.Plan, f *found, unmapped []targe
 	}
 	for i := range all.Files {
 		o := &all.Files[i]
-		if !slices.ContainsFunc(gone.files, func(x file) bool { return x.Dev == o.Dev && x.Inode == o.Inode }) {
+		same := func(x file) bool { return x.Dev == o.Dev && x.Inode == o.Inode }
+		if !slices.ContainsFunc(gone.files, same) {
 			continue
 		}
 		for _, s := range all.Sites {
