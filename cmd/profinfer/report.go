@@ -35,7 +35,7 @@ func reportCommand() *cobra.Command {
 timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.
 
 Of a long recording, --from, --to, --steps and --phase show a part: the steps that lie wholly in it. What lies outside is not unpacked, so that takes little time. Times and
-numbers of steps stay those of the whole recording; what is left out is told. The file is its owner's alone; what is named with -o is replaced, beside
+numbers of steps stay those of the whole recording; what is left out is reported. The file is its owner's alone; what is named with -o is replaced, beside
 the recording only a page of profinfer's.`,
 		Example: `  profinfer report -o report.html
   profinfer report q4_0.pinf q8_0.pinf -o compare.html

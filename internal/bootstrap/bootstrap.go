@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bootstrap says how sure the median of measured values is.
+// Package bootstrap computes confidence intervals of medians by resampling.
 package bootstrap
 
 import (

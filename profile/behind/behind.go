@@ -31,8 +31,8 @@ type event struct {
 }
 
 const (
-	batchSize = 2048 // of a batch
-	batches   = 8    // on their way. Both bound memory
+	batchSize = 2048 // events
+	batches   = 8    // in the queue: both bound memory
 )
 
 // New starts handing on to a sink.

@@ -37,7 +37,7 @@ var (
 	given  = flag.String("trace", "", "read these recordings, by commas; none is made")
 	keep   = flag.String("keep", "",
 		"keep what was recorded in this file, of several in FILE.1, FILE.2 ...; with -trace, what was repeated")
-	times = flag.Int("repeat", 1, "read a recording that is so many of it, one after the other")
+	times = flag.Int("repeat", 1, "read the recording repeated this many times")
 	runs  = flag.Int("runs", 5,
 		"times that each command runs, beginnings four times as often (0: measure nothing)")
 	threads = flag.Int("threads", 2, "threads of the engine")

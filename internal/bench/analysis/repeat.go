@@ -119,7 +119,7 @@ func again(w *trace.Writer, b *trace.Block, first bool) error {
 	return nil // an exit: the process is there again
 }
 
-// later moves a block's events on by so many ns.
+// later adds by, in ns, to the times of a block.
 func later(b *trace.Block, by int64) {
 	for i := range b.Hits {
 		b.Hits[i].Time += by

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure runs commands in turns and says what they took, how sure that is, and how loud the machine
-// was meanwhile.
+// Package measure runs commands in turns and reports what they took, with confidence intervals and the
+// machine's noise.
 package measure
 
 import (
