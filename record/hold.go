@@ -5,6 +5,7 @@ package record
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -19,11 +20,18 @@ const (
 	holdOwn     = 2 * time.Second
 )
 
-// watched is an event of a process, whose thread may be held until the event is handled.
+// watched is an event of a process, whose thread may be held until the process was examined after it.
 type watched struct {
 	watch.Event
-	held  *target.Held  // nil: the thread runs
-	limit time.Duration // for holding it
+	held *hold // nil: the thread runs
+}
+
+// hold is a held thread.
+type hold struct {
+	*target.Held
+	pid      int
+	reached  atomic.Bool // the recorder has taken its event
+	released atomic.Bool // and has let it continue
 }
 
 // Holds counts how threads were held while their libraries were examined.
@@ -41,8 +49,7 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 	out := make(chan watched, 256)
 	go func() {
 		defer close(out)
-		var open []*target.Held
-		var late int64
+		var open []*hold
 		for ev := range r.watch.Events() {
 			w := watched{Event: ev}
 			switch ev.Kind {
@@ -55,15 +62,15 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 					break
 				}
 				// If the recorder has not reached an event in time, it will not be in time for this one
-				// either.
-				open = slices.DeleteFunc(open, func(h *target.Held) bool {
-					over, l := h.Over()
-					if l {
-						late++
-					}
-					return over
+				// either; nor if it is still examining the same process for an earlier one.
+				behind := false
+				open = slices.DeleteFunc(open, func(h *hold) bool {
+					over, late := h.Over()
+					waits := late && !h.released.Load()
+					behind = behind || waits && (h.pid == ev.PID || !h.reached.Load())
+					return over && !waits
 				})
-				if late > r.late.Load() {
+				if behind {
 					break
 				}
 				limit := holdServing
@@ -72,8 +79,8 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 				}
 				// Refused if another tracer traces it, or it is held for an earlier event.
 				if held, err := target.Hold(ev.PID, ev.TID, ev.Time, limit); err == nil {
-					w.held, w.limit = held, limit
-					open = append(open, held)
+					w.held = &hold{Held: held, pid: ev.PID}
+					open = append(open, w.held)
 				}
 			}
 			out <- w
@@ -82,20 +89,22 @@ func (r *recorder) holdLoaders(own map[int]bool) <-chan watched {
 	return out
 }
 
-// release lets a held thread continue and counts it.
-func (r *recorder) release(pid int, held *target.Held) {
-	if held == nil {
-		return
+// release lets held threads continue and counts them.
+func (r *recorder) release(holds ...*hold) {
+	for _, h := range holds {
+		took, late := h.Release()
+		h.released.Store(true)
+		r.holds.Number++
+		r.holds.Longest = max(r.holds.Longest, took)
+		if late {
+			r.holds.Late++
+			r.tooLate(r.procs[h.pid], took)
+		}
 	}
-	took, late := held.Release()
-	r.holds.Number++
-	r.holds.Longest = max(r.holds.Longest, took)
-	if !late {
-		return
-	}
-	r.late.Add(1)
-	r.holds.Late++
-	p := r.procs[pid]
+}
+
+// tooLate reports a process of which a thread continued before its library was examined.
+func (r *recorder) tooLate(p *process, took time.Duration) {
 	if p == nil {
 		return
 	}
@@ -107,4 +116,11 @@ func (r *recorder) release(pid int, held *target.Held) {
 	w := fmt.Sprintf("a thread was let go after %v, before the library that it loaded was looked at: what it computed first was not seen", took.Round(10*time.Millisecond))
 	p.lacks = append(p.lacks, engine.Warning{Text: w})
 	r.note(p.name() + ": " + w)
+}
+
+// releaseAll lets all held threads of a process continue.
+func (r *recorder) releaseAll(p *process) {
+	r.release(p.holding...)
+	r.release(p.holds...)
+	p.holding, p.holds = nil, nil
 }

@@ -19,9 +19,11 @@ import (
 // recording waits only for a limited time.
 
 const (
-	// patience is how long the recording waits for a process to be examined before it continues without, if
-	// no thread is held; a later result is used when it arrives.
-	patience = 500 * time.Millisecond
+	// patience is how long the recording waits for a process to be examined before it continues without; a
+	// later result is used when it arrives. Threads of other processes may be held meanwhile.
+	patience = 100 * time.Millisecond
+	// patienceHeld is the same if a thread of the process is held: it stays so until the result is there.
+	patienceHeld = 20 * time.Millisecond
 	// patienceFirst is the same for processes to attach to, before anything is recorded.
 	patienceFirst = 10 * time.Second
 	// hangs is the time after which a process that does not answer is reported as left out.
@@ -78,11 +80,16 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 	recent := p.recent
 	p.recent = nil
 	p.looking, p.again = &begun, false
+	p.holding, p.holds = p.holds, nil
+	soon := patience
+	if len(p.holding) > 0 {
+		soon = patienceHeld
+	}
 	if p.plan == nil {
 		p.lookup = errHangs
 	}
 	examine := func() { plan, err = r.engine.Plan(pid, recent) }
-	ok, aerr := r.aside(cmp.Or(r.soon, patience), examine, func() error {
+	ok, aerr := r.aside(cmp.Or(r.soon, soon), examine, func() error {
 		if r.procs[pid] != p || p.looking != &begun {
 			// it has ended, or runs another program; but now it is known what missed processes like it map
 			if err == nil {
@@ -96,39 +103,28 @@ func (r *recorder) look(p *process, then func(*engine.Plan, error) error) error 
 		if err != nil { // not yet: they count with what comes
 			p.recent = slices.Concat(recent, p.recent)
 		}
-		if p.again {
-			p.again = false
+		again := p.again
+		p.again = false
+		if p.failed == nil {
+			if err := then(plan, err); err != nil {
+				return err
+			}
+		}
+		r.release(p.holding...)
+		p.holding = nil
+		if again && len(p.holds) > 0 {
+			return r.update(p)
+		}
+		if again {
 			r.dirty[pid] = true
 		}
-		if p.failed != nil {
-			return nil
-		}
-		return then(plan, err)
+		return nil
 	})
 	if !ok {
-		p.recent = recent
+		p.recent, p.holds, p.holding = recent, p.holding, nil
 		p.looking, p.again = nil, true // its turn comes when another's ends
 	}
 	return aerr
-}
-
-// await waits for a running examination of a process: a held thread is not released because of it.
-func (r *recorder) await(p *process, soon time.Duration) error {
-	t := time.NewTimer(soon)
-	defer t.Stop()
-	for p.looking != nil {
-		select {
-		case then := <-r.later:
-			if err := then(); err != nil {
-				return err
-			}
-		case <-t.C:
-			return nil
-		case <-r.ctx.Done():
-			return nil
-		}
-	}
-	return nil
 }
 
 // next starts the examination of a process that had to wait for others.

@@ -56,6 +56,8 @@ type process struct {
 	held, unheld bool             // held, or not held, while its engine was searched for
 	looking      *time.Time       // since when it is being examined
 	again        bool             // and it must be examined once more
+	holding      []*hold          // threads that continue when that has ended
+	holds        []*hold          // threads that continue when it was examined once more
 	late         bool             // one of its threads was released before its library was examined
 	mute         bool             // its command line cannot be read
 	orphan       int64            // when its main thread ended and its probes went with it; 0: it did not
@@ -92,6 +94,7 @@ func (p *process) entries() bool {
 // update examines what the process has mapped now and probes what is new.
 func (r *recorder) update(p *process) error {
 	if p.failed != nil || p.waits != 0 && !r.session.Room() {
+		r.releaseAll(p)
 		return nil
 	}
 	if p.looking != nil {
@@ -326,6 +329,7 @@ func (r *recorder) reset(p *process) error {
 	if err := r.withdraw(p); err != nil {
 		return err
 	}
+	r.releaseAll(p)
 	*p = *newProcess(p.pid) // a running examination of it is now useless
 	return nil
 }

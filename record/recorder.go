@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/profinfer/profinfer/engine"
@@ -89,7 +88,6 @@ type recorder struct {
 	waiting   int               // running examinations, see aside
 	later     chan func() error // continuations of those that took long
 	closed    chan struct{}     // closed when the recording has ended
-	late      atomic.Int64      // holds that ended before their event was handled
 	holds     Holds
 	schedules *scheduling
 }
@@ -265,7 +263,7 @@ func (r *recorder) begin() error {
 	// until its first libraries have been examined; later ones hold it themselves
 	held, err := target.Hold(c.PID, c.PID, 0, holdOwn)
 	if err == nil {
-		defer r.release(c.PID, held)
+		defer r.release(&hold{Held: held, pid: c.PID})
 	}
 	_ = r.join([]int{c.PID}) // one that has ended already has a status to report
 	r.schedules.hurry()
@@ -327,8 +325,13 @@ func (r *recorder) loop(ctx context.Context, res *Result) error {
 	defer func() {
 		r.account(events)
 		go r.watch.Close() // the kernel waits for a grace period; Run waits for it at last
+		for _, p := range r.procs {
+			r.releaseAll(p)
+		}
 		for ev := range events {
-			r.release(ev.PID, ev.held)
+			if ev.held != nil {
+				r.release(ev.held)
+			}
 		}
 	}()
 	for {
@@ -434,7 +437,7 @@ func (r *recorder) happened(ev watched) error {
 		if r.command != nil && !r.computes() {
 			r.schedules.hurry()
 		}
-		defer r.release(ev.PID, ev.held)
+		ev.held.reached.Store(true)
 	}
 	p := r.procs[ev.PID]
 	switch ev.Kind {
@@ -470,6 +473,9 @@ func (r *recorder) happened(ev watched) error {
 			r.procs[ev.PID] = newProcess(ev.PID)
 		}
 		if ev.Inode == 0 || r.engine.Dull(ev.PID, ev.Mapping()) { // no file, or an irrelevant one
+			if ev.held != nil {
+				r.release(ev.held)
+			}
 			return nil
 		}
 		r.dirty[ev.PID] = true
@@ -477,17 +483,18 @@ func (r *recorder) happened(ev watched) error {
 		p.maps(ev.Mapping())
 		if ev.held != nil {
 			p.held = true
-			r.soon = ev.limit
-			defer func() { r.soon = 0 }()
-			r.session.CostOver() // the first probes may follow
-			if err := r.await(p, ev.limit); err != nil {
-				return err
+			p.holds = append(p.holds, ev.held)
+			if r.closing {
+				r.releaseAll(p)
+				return nil
 			}
+			r.session.CostOver() // the first probes may follow
 			return r.updateDirty()
 		}
 		p.unheld = true // or it is held for an earlier event
 	case watch.EventExit:
 		if p != nil {
+			r.releaseAll(p)
 			if p.att != nil {
 				r.leave(p)
 			}

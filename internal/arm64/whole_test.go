@@ -221,9 +221,23 @@ func TestSuites(t *testing.T) {
 				r := m.result(t, s.name)
 				if r.status != 0 || !strings.Contains(r.stdout, "--- PASS: ") ||
 					!strings.HasSuffix(strings.TrimSpace(r.stdout), "PASS") {
-					t.Errorf("status %d\n%s%s", r.status, r.stdout, r.stderr)
+					t.Errorf("status %d\n%s%s", r.status, failing(r.stdout), r.stderr)
 				}
 			})
 		}
 	}
+}
+
+// failing is what tests that did not pass printed: all of it if there is no such test.
+func failing(out string) string {
+	var bad []string
+	for i, test := range strings.Split(out, "=== RUN ") {
+		if i > 0 && !strings.Contains(test, "--- PASS: ") && !strings.Contains(test, "--- SKIP: ") {
+			bad = append(bad, "=== RUN "+test)
+		}
+	}
+	if len(bad) == 0 {
+		return out
+	}
+	return strings.Join(bad, "")
 }

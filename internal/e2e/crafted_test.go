@@ -107,6 +107,6 @@ func TestCraftedFiles(t *testing.T) {
 		t.Errorf("the command's oom_score_adj: %q, want %q", r.stdout, score)
 	}
 	if rec := load(t, path); len(rec.steps) == 0 || len(rec.ops) == 0 {
-		t.Errorf("%d steps, %d operators of the engine beside", len(rec.steps), len(rec.ops))
+		t.Errorf("%d steps, %d operators of the engine beside:\n%s", len(rec.steps), len(rec.ops), r.stderr)
 	}
 }
