@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile/requests"
+	"github.com/profinfer/profinfer/profile/summary"
+)
+
+// boundPhrases say what bounds a phase.
+var boundPhrases = map[summary.Bound]string{
+	summary.BoundMemory: "memory-bound", summary.BoundCompute: "compute-bound",
+	summary.BoundWait: "bound by barrier wait", summary.BoundDisk: "disk-bound",
+	summary.BoundInterference: "contention-bound", summary.BoundOutside: "bound outside operators",
+	summary.BoundMixed: "no single bottleneck",
+}
+
+// boundNames name a part of a phase's time.
+var boundNames = map[summary.Bound]string{
+	summary.BoundMemory: "memory", summary.BoundCompute: "compute", summary.BoundWait: "barrier wait",
+	summary.BoundDisk: "disk", summary.BoundInterference: "CPU contention",
+	summary.BoundOutside: "outside operators", summary.BoundUnknown: "not known",
+}
+
+// phaseKey is which phase of which model a phase or its verdict is of.
+type phaseKey struct {
+	phase string
+	model int // -1: unknown
+}
+
+func keyOf(phase string, model *int) phaseKey {
+	if model == nil {
+		return phaseKey{phase, -1}
+	}
+	return phaseKey{phase, *model}
+}
+
+// phaseOrder returns the phases in the order of the verdicts, decode first.
+func phaseOrder(s *summary.Stat) []*summary.Phase {
+	of := make(map[phaseKey]*summary.Phase, len(s.Phases))
+	for i := range s.Phases {
+		of[keyOf(s.Phases[i].Phase, s.Phases[i].Model)] = &s.Phases[i]
+	}
+	var out []*summary.Phase
+	add := func(k phaseKey) {
+		if f := of[k]; f != nil {
+			out = append(out, f)
+			delete(of, k)
+		}
+	}
+	for i := range s.Verdicts {
+		add(keyOf(s.Verdicts[i].Phase, s.Verdicts[i].Model))
+	}
+	for i := range s.Phases {
+		add(keyOf(s.Phases[i].Phase, s.Phases[i].Model))
+	}
+	return out
+}
+
+func verdictOf(s *summary.Stat, f *summary.Phase) *summary.Verdict {
+	for i := range s.Verdicts {
+		if v := &s.Verdicts[i]; keyOf(v.Phase, v.Model) == keyOf(f.Phase, f.Model) {
+			return v
+		}
+	}
+	return nil
+}
+
+// mainPhase is the phase that took most time of those whose operators were seen; nil: none. Decode is it as
+// long as no other took more than twice its time.
+func mainPhase(s *summary.Stat) (main *summary.Phase) {
+	took := func(f *summary.Phase) int64 {
+		if f.Phase == "decode" {
+			return 2 * f.Dur
+		}
+		return f.Dur
+	}
+	for _, f := range phaseOrder(s) {
+		if f.Ops > 0 && (main == nil || took(f) > took(main)) {
+			main = f
+		}
+	}
+	return main
+}
+
+// mostPhases is how many phases are shown: several processes have several each.
+const mostPhases = 8
+
+// shownPhases are the phases that tables show, the most important first.
+func (p *page) shownPhases(s *summary.Stat) []*summary.Phase {
+	order := phaseOrder(s)
+	if p.o.Verbose || len(order) <= mostPhases {
+		return order
+	}
+	return order[:mostPhases]
+}
+
+// phaseBlocks says of each phase what bounds it and how fast it is.
+func (p *page) phaseBlocks(s *summary.Stat, most int) {
+	order := phaseOrder(s)
+	if f := mainPhase(s); f != nil && most < len(order) { // of it are the operators below
+		order = slices.DeleteFunc(order, func(o *summary.Phase) bool { return o == f })
+		order = slices.Insert(order, 0, f)
+	}
+	names := make([]string, len(order))
+	indent := 0
+	for i, f := range order {
+		names[i] = p.o.clean(blockName(s, f))
+		if i < most {
+			indent = max(indent, textWidth(names[i])+2)
+		}
+	}
+	for i, f := range order {
+		if i == most && len(order) > most {
+			p.line("+"+format.Plural(len(order)-i, "more phase")+": profinfer stat --full"+p.fileArg(), dim)
+			break
+		}
+		p.hanging(names[i], indent, p.verdictText(s, f), bold)
+		p.items("", indent, p.latency(s, f), "   ")
+	}
+}
+
+func blockName(s *summary.Stat, f *summary.Phase) string {
+	name := phaseName(s, f)
+	return strings.ToUpper(f.Phase) + name[len(f.Phase):]
+}
+
+// hanging writes a text behind a name, its further lines below the text.
+func (p *page) hanging(name string, indent int, text, style string) {
+	if text == "" {
+		return
+	}
+	name, indent = p.narrow(name, indent)
+	width := p.o.Width
+	if width > 0 {
+		width = max(width-indent, 1)
+	}
+	p.behind(name, indent, wrap(text, width, 0), style)
+}
+
+// items writes a list behind a name; its lines end behind whole items.
+func (p *page) items(name string, indent int, list []string, sep string) {
+	name, indent = p.narrow(name, indent)
+	var lines []string
+	line, end := "", strings.TrimRight(sep, " ")
+	for _, t := range list {
+		switch {
+		case t == "":
+		case line == "":
+			line = t
+		case p.o.Width > 0 && indent+textWidth(line+sep+t+end) > p.o.Width:
+			lines = append(lines, line+end)
+			line = t
+		default:
+			line += sep + t
+		}
+	}
+	if line == "" {
+		return
+	}
+	p.behind(name, indent, append(lines, line), plain)
+}
+
+// narrow gives a name a line of its own where there is no room behind it.
+func (p *page) narrow(name string, indent int) (string, int) {
+	if p.o.Width == 0 || p.o.Width-indent >= 30 {
+		return name, indent
+	}
+	if name != "" {
+		p.line(name, bold)
+	}
+	return "", 2
+}
+
+func (p *page) behind(name string, indent int, lines []string, style string) {
+	for i, l := range lines {
+		before := strings.Repeat(" ", indent)
+		if i == 0 {
+			before = p.o.style(name, bold) + strings.Repeat(" ", max(0, indent-textWidth(name)))
+		}
+		if p.o.Width > 0 && textWidth(l) > p.o.Width-indent { // an item that is longer than a line
+			for _, l := range wrap(l, max(p.o.Width-indent, 1), 0) {
+				p.b.WriteString(before + p.o.style(l, style))
+				p.blank()
+				before = strings.Repeat(" ", indent)
+			}
+			continue
+		}
+		p.b.WriteString(before + p.o.style(l, style))
+		p.blank()
+	}
+}
+
+// verdictText: "memory-bound (confidence: high): 24.6 of 39.5 GB/s, 62 % of peak; CPU contention 16 %".
+func (p *page) verdictText(s *summary.Stat, f *summary.Phase) string {
+	v := verdictOf(s, f)
+	if v == nil {
+		return "no verdict: operators were not recorded"
+	}
+	text := boundPhrases[v.Bound]
+	if text == "" {
+		text = "bound not known"
+	}
+	if v.Sure != "" {
+		text += " (confidence: " + v.Sure + ")"
+	}
+	var of []string
+	if r := p.achieved(s, f, v); r != "" {
+		of = append(of, r)
+	}
+	if t := p.parted(v); t != "" {
+		of = append(of, t)
+	}
+	if len(of) > 0 {
+		text += ": " + strings.Join(of, "; ")
+	}
+	return text
+}
+
+// achieved says how fast a phase's weight matmuls read, or compute, and what part of the peak that is.
+func (p *page) achieved(_ *summary.Stat, f *summary.Phase, v *summary.Verdict) string {
+	if f.MatMulGBps == nil || v.Bound == summary.BoundCompute {
+		return ""
+	}
+	return "reads " + format.Decimal(f.MatMulGBps) + " GB/s"
+}
+
+// parted lists what else than the bound took a notable part of the phase's time.
+func (p *page) parted(v *summary.Verdict) string {
+	var parts []string
+	for i := range v.Causes {
+		c := &v.Causes[i]
+		name := boundNames[c.Bound]
+		if c.Share < 0.05 || name == "" || c.Bound == summary.BoundUnknown {
+			continue
+		}
+		if c.Bound == v.Bound && (v.Bound == summary.BoundMemory || v.Bound == summary.BoundCompute) {
+			continue // the rate says it
+		}
+		parts = append(parts, name+" "+format.Percent(&c.Share))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// latency: "33.1 t/s", "TPOT p50 29.9  p95 31.2  p99 38.0 ms", "64 steps".
+func (p *page) latency(s *summary.Stat, f *summary.Phase) []string {
+	facts := []string{format.Rate(f.TokensPerS) + " t/s"}
+	if f.TokensPerS == nil {
+		facts[0] = "t/s not known"
+	}
+	if f.Phase == "decode" {
+		text := "TPOT " + p.o.durationOf(f.PerToken)
+		if f.PerTokenP95 != nil {
+			text += ", p95 " + p.o.durationOf(f.PerTokenP95)
+		}
+		facts = append(facts, text)
+	} else if t := p.ttft(s, f); t != "" {
+		facts = append(facts, t)
+	}
+	n := format.Plural(f.Steps, "step")
+	if f.Tokens != nil && *f.Tokens != f.Steps {
+		n += ", " + format.Plural(*f.Tokens, "token")
+	}
+	return append(facts, n)
+}
+
+// ttft lists times to first token by length of prompt.
+func (p *page) ttft(s *summary.Stat, f *summary.Phase) string {
+	if s.Sequences == nil || f.Phase != "prefill" {
+		return ""
+	}
+	type class struct{ tokens, n, least, most int64 }
+	var list []class
+	for i := range s.Sequences.Requests {
+		r := &s.Sequences.Requests[i]
+		if r.Warmup || r.TTFT == nil || r.Prompt == nil || !sameModelOf(r, f) {
+			continue
+		}
+		at := -1
+		for k := range list {
+			if list[k].tokens == *r.Prompt {
+				at = k
+			}
+		}
+		if at < 0 {
+			at = len(list)
+			list = append(list, class{tokens: *r.Prompt, least: *r.TTFT, most: *r.TTFT})
+		}
+		c := &list[at]
+		c.n++
+		c.least, c.most = min(c.least, *r.TTFT), max(c.most, *r.TTFT)
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	var out []string
+	for i, c := range list {
+		if i == 2 && len(list) > 3 {
+			out = append(out, fmt.Sprintf("+%d more lengths of prompt", len(list)-i))
+			break
+		}
+		t := p.o.duration(float64(c.least))
+		if c.most > c.least {
+			t += " to " + p.o.duration(float64(c.most))
+		}
+		t += " (" + format.Plural(c.tokens, "token")
+		if c.n > 1 {
+			t += ", " + format.Plural(c.n, "request")
+		}
+		out = append(out, t+")")
+	}
+	return "TTFT " + strings.Join(out, ", ")
+}
+
+func sameModelOf(r *requests.Request, f *summary.Phase) bool {
+	return r.Model == nil || f.Model == nil || *r.Model == *f.Model
+}
+
+// topFindings draws the findings with the largest possible gain.
+func (p *page) topFindings(s *summary.Stat, most int) {
+	said := 0
+	for i := range s.Findings {
+		f := &s.Findings[i]
+		if f.Gain == nil || said == most {
+			return
+		}
+		said++
+		p.line(p.said(f.Text), plain)
+	}
+}
+
+// split says where the main phase's time goes, and its threads'.
+func (p *page) split(s *summary.Stat) {
+	f := mainPhase(s)
+	if f == nil {
+		return
+	}
+	share := func(name string, v *float64, least float64) string {
+		if v == nil || *v < least {
+			return ""
+		}
+		return name + " " + format.Percent(v)
+	}
+	step := phaseName(s, f) + " step " + p.o.duration(float64(f.TracedDur)/float64(max(1, f.Traced)))
+	parts := []string{share("weight matmul", f.MatMul, 0), share("attention", f.Attn, 0),
+		share("other", f.Other, 0)}
+	if b := backendTitle(s); b != "" {
+		parts = append(parts, share(p.name(b), f.Backend, 0))
+	}
+	parts = append(parts, share("outside operators", f.GapShare, 0), share("probes", f.ProbeShare, 0.005))
+	head := max(textWidth(step), textWidth("thread time")) + 2
+	p.items(step, head, parts, "  ")
+	if f.Wait == nil {
+		return
+	}
+	parts = []string{share("busy", busyShare(f), 0), share("barrier wait", f.Wait, 0),
+		share("off-CPU", f.OffCPU, 0)}
+	p.items("thread time", head, parts, "  ")
+}
