@@ -17,7 +17,7 @@ import (
 )
 
 // Schema is the version of Stat's JSON form. Fields may be added without raising it.
-const Schema = 1
+const Schema = 2
 
 // Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1. A nil pointer is an
 // unknown value: null in JSON, never 0.
@@ -52,6 +52,11 @@ type Stat struct {
 	Remote []Remote `json:"remote,omitempty"`
 	// RunVerdict sums up the phases' verdicts, weighted by their time in steps; nil where there are none.
 	RunVerdict *Verdict `json:"run_verdict"`
+	// CPUUse is the utilisation of the CPUs during steps; nil where operators or scheduling were not
+	// recorded.
+	CPUUse *CPUUse `json:"cpu_use"`
+	// Batches describes batches over time and step times by their size; nil where no batch was read.
+	Batches *Batches `json:"batches"`
 	// Faults are page faults, where they were recorded.
 	Faults *memory.Stat `json:"faults,omitempty"`
 	// Verdicts say what bounds each phase, decode first. Findings are what is most worth looking at, the
@@ -118,12 +123,12 @@ type Phase struct {
 	// not seen.
 	TokensPerS  *float64 `json:"tokens_per_s"`     // over the time in steps
 	PerToken    *float64 `json:"per_token_ns"`     // of one sequence; TPOT in decode
-	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
+	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 20
 	StepMax     int64    `json:"step_max_ns"`      // of the call where nothing else is known
 	StepMaxID   int64    `json:"step_max"`
 	// Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
 	// without scheduling events.
-	StepMaxInstead []sched.Culprit `json:"step_max_ran_instead"`
+	StepMaxInstead []sched.Culprit `json:"step_max_preempted_by"`
 	// Absent where no step handed anything over. Async counts the steps that did. Unseen counts those whose
 	// results no thread was seen to wait for, which the times above leave out. EndToEnd is the sum of these
 	// times; for the other steps only the calls' times are known.
@@ -134,6 +139,26 @@ type Phase struct {
 	CallPerToken    *float64 `json:"call_per_token_ns,omitempty"`
 	CallPerTokenP95 *float64 `json:"call_per_token_p95_ns,omitempty"`
 
+	// StepTime is the distribution of the steps' times, TPOT that of the time per output token of one
+	// sequence, in decode; both until the results were there, where that was seen.
+	StepTime *requests.Spread `json:"step_time"`
+	TPOT     *requests.Spread `json:"tpot"`
+	// EndToEndTPS is tokens per second including the time between steps of one answer, in which the engine
+	// samples; TokensPerS is over the time in steps alone. nil: unknown, or not decode.
+	EndToEndTPS *float64 `json:"end_to_end_tokens_per_s"`
+	// Bandwidth and Compute are what operators must read and write, and compute at least, per time of the
+	// steps. MBU is the model bandwidth utilisation: the same of the bytes of weights and of the KV cache
+	// alone, divided by the machine's peak. nil: unknown.
+	Bandwidth *Rate    `json:"bandwidth"`
+	Compute   *Rate    `json:"compute"`
+	MBU       *float64 `json:"mbu"`
+	// Disturbed are the steps that lost much of their time to other processes or the disk; nil: none did.
+	// UndisturbedTPS and UndisturbedStep are the tokens per second and the mean time of the other steps; nil
+	// where there is none, or where results came later than calls returned.
+	Disturbed       *Disturbed `json:"disturbed"`
+	UndisturbedTPS  *float64   `json:"undisturbed_tokens_per_s"`
+	UndisturbedStep *float64   `json:"undisturbed_step_ns"`
+
 	// Traced counts the steps whose operators were recorded, TracedDur is their time. All operator figures
 	// are of these steps: shares and figures per step hold for all steps only as far as these are
 	// representative.
@@ -143,8 +168,8 @@ type Phase struct {
 	OpsDur    *int64 `json:"operators_ns"` // nil: operators were not recorded
 	// Probe is the estimated part of OpsDur that the probes took; shares and rates exclude it.
 	Probe   *int64 `json:"probe_ns"`
-	Overlap *int64 `json:"overlap_ns"` // operators that ran in parallel count twice in OpsDur
-	Gap     *int64 `json:"gap_ns"`     // time in the steps outside operators and such graphs
+	Overlap *int64 `json:"overlap_ns"`           // operators that ran in parallel count twice in OpsDur
+	Gap     *int64 `json:"outside_operators_ns"` // time in the steps outside operators and such graphs
 	// BackendDur is the time in which such a graph ran and no operator; nil if there was none. Backends are
 	// its parts, the longest first.
 	BackendDur *int64    `json:"backends_ns"`
@@ -153,7 +178,7 @@ type Phase struct {
 	MatMul     *float64 `json:"matmul_share"` // weight matmuls
 	Attn       *float64 `json:"attn_share"`   // attention: scores, softmax, values
 	Other      *float64 `json:"other_share"`
-	GapShare   *float64 `json:"gap_share"`
+	GapShare   *float64 `json:"outside_operators_share"`
 	ProbeShare *float64 `json:"probe_share"`
 	Backend    *float64 `json:"backends_share"`
 	// Shares of the threads' time in operators.
@@ -204,6 +229,7 @@ type Row struct {
 	DurPerStep  float64  `json:"dur_per_step_ns"`
 	Share       *float64 `json:"share"`         // of the phase's time in steps
 	Mean        float64  `json:"mean_ns"`       // per call
+	P50         float64  `json:"p50_ns"`        // per call
 	P95         float64  `json:"p95_ns"`        // per call
 	Bytes       *int64   `json:"bytes"`         // nil: unknown for all operators
 	BytesAtMost bool     `json:"bytes_at_most"` // an upper bound: for some operators only that is known
@@ -231,8 +257,10 @@ type TTFT struct {
 	Sequences int64    `json:"sequences"` // whose prompt was seen from its start
 	Unknown   int64    `json:"unknown"`   // whose prompt was not seen from its start
 	Pending   int64    `json:"pending"`   // whose logits were not requested before the trace ended
-	Mean      *float64 `json:"mean_ns"`
-	P95       *float64 `json:"p95_ns"`
+	Mean      *float64 `json:"mean_ns"`   // nil as in [requests.Spread]
+	P50       *float64 `json:"p50_ns"`
+	P95       *float64 `json:"p95_ns"` // nil for fewer than 20
+	P99       *float64 `json:"p99_ns"` // nil for fewer than 100
 	Max       *int64   `json:"max_ns"`
 }
 
@@ -251,11 +279,11 @@ type Thread struct {
 	Util      *float64 `json:"utilisation"` // busy / steps
 	Imbalance *float64 `json:"imbalance"`   // its utilisation / that of all the process's threads - 1
 	// From scheduling events, over the whole recording; nil and empty where none were recorded.
-	Preempted *int64          `json:"preempted"`   // times it was taken off a CPU while runnable
-	Slept     *int64          `json:"slept"`       // times it gave up its CPU
-	Runnable  *int64          `json:"runnable_ns"` // time it was runnable while another ran
-	Instead   []sched.Culprit `json:"ran_instead"` // who then ran on the CPU it wanted, longest first
-	WokenBy   []sched.Culprit `json:"woken_by"`    // most often first
+	Preempted *int64          `json:"preempted"`    // times it was taken off a CPU while runnable
+	Slept     *int64          `json:"slept"`        // times it gave up its CPU
+	Runnable  *int64          `json:"runnable_ns"`  // time it was runnable while another ran
+	Instead   []sched.Culprit `json:"preempted_by"` // who then ran on the CPU it wanted, longest first
+	WokenBy   []sched.Culprit `json:"woken_by"`     // most often first
 }
 
 // Lost is what the recording did not capture.
@@ -270,8 +298,8 @@ type Lost struct {
 	UnknownShapes int64           `json:"unknown_shapes"` // graph executions without a definition
 	PartShapes    int64           `json:"part_shapes"`    // graph executions whose definition is incomplete
 	Aborted       int64           `json:"aborted_graphs"`
-	Torn          string          `json:"torn"`              // what is wrong with the file, empty if nothing
-	Cut           bool            `json:"cut"`               // the recording did not end cleanly
+	Torn          string          `json:"damage"`            // what is wrong with the file, empty if nothing
+	Cut           bool            `json:"truncated"`         // the recording did not end cleanly
 	StepRows      int64           `json:"step_rows_dropped"` // by step: rows not kept, the shortest steps
 }
 

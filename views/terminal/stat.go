@@ -212,7 +212,7 @@ func (p *page) phases(s *summary.Stat) {
 	name := speed.col(column{title: "phases", left: true, keep: 100})
 	steps := speed.col(column{title: "steps", keep: 60})
 	tokens := speed.col(column{title: "tokens", keep: 50})
-	tps := speed.col(column{title: "t/s end to end", keep: 95})
+	tps := speed.col(column{title: "t/s", keep: 95})
 	per := speed.col(column{title: "per token", keep: 90})
 	p95 := speed.col(column{title: "p95", keep: 70})
 	slowest := speed.col(column{title: "max step", keep: 40})

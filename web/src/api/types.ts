@@ -152,7 +152,7 @@ export interface Slow {
   dur_ns: number
   /** Steps that were not judged: incomplete, or with fewer than four neighbours. */
   partial_steps: number
-  steps_without_neighbours: number
+  steps_without_baseline: number
   slow_steps: number
   /** their total time */
   slow_ns: number
@@ -168,7 +168,7 @@ export interface Slow {
   has_sched: boolean
   has_operators: boolean
   /** Interference sums up who ran in place of computing threads, over all steps, slow or not. */
-  interference: SlowInterference
+  contention: SlowInterference
 }
 
 /**
@@ -295,6 +295,13 @@ export interface SummaryStat {
   remote?: SummaryRemote[]
   /** RunVerdict sums up the phases' verdicts, weighted by their time in steps; nil where there are none. */
   run_verdict: SummaryVerdict | null
+  /**
+   * CPUUse is the utilisation of the CPUs during steps; nil where operators or scheduling were not
+   * recorded.
+   */
+  cpu_use: SummaryCPUUse | null
+  /** Batches describes batches over time and step times by their size; nil where no batch was read. */
+  batches: SummaryBatches | null
   /** Faults are page faults, where they were recorded. */
   faults?: MemoryStat
   /**
@@ -523,7 +530,7 @@ export interface RequestsSeries {
    * tokens of all requests. nil: no request has the figure.
    */
   tpot: RequestsDist | null
-  token_gap: RequestsDist | null
+  itl: RequestsDist | null
   /** Speculation matches Sequences.Speculation: the same contexts in the same order. */
   speculation: RequestsSpeculationSeries[]
 }
@@ -537,7 +544,7 @@ export interface RoofUsed {
   /** other work disturbed the measurement: they may be too low */
   doubtful: boolean
   /** by number of threads and type of weights, as seen in the run */
-  roofs: RoofUsedRoof[]
+  rooflines: RoofUsedRoof[]
 }
 
 /** RooflineGroup is the steps of one phase of one model that one number of threads computed. */
@@ -623,7 +630,7 @@ export interface SlowStep {
    * Neighbours counts the steps of its kind that it was compared with, Typical those that make the
    * baseline.
    */
-  neighbours: number
+  compared_with: number
   typical: number
   /** the longest first */
   parts: SlowPart[]
@@ -636,13 +643,13 @@ export interface SlowStep {
    * layers; UsualNewExperts is the mean over the baseline's steps.
    */
   new_experts: number | null
-  usual_new_experts: number | null
+  baseline_new_experts: number | null
   /**
    * KHz is the mean frequency of its CPUs around its time, UsualKHz the median of these CPUs over the run,
    * where the kernel reports frequencies.
    */
   khz: number | null
-  usual_khz: number | null
+  median_khz: number | null
   /** Doubts lists what is unknown about the step, in sentences. */
   doubts: string[]
 }
@@ -737,8 +744,8 @@ export interface MemoryFileMap {
   path: string
   bytes: number
   page_bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   /** in memory both at the start and at the end */
   stayed_bytes: number | null
   failed?: string
@@ -832,7 +839,7 @@ export interface SummaryPhase {
   tokens_per_s: number | null
   /** of one sequence; TPOT in decode */
   per_token_ns: number | null
-  /** over steps; nil for fewer than 2 */
+  /** over steps; nil for fewer than 20 */
   per_token_p95_ns: number | null
   /** of the call where nothing else is known */
   step_max_ns: number
@@ -841,7 +848,7 @@ export interface SummaryPhase {
    * Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
    * without scheduling events.
    */
-  step_max_ran_instead: SchedCulprit[]
+  step_max_preempted_by: SchedCulprit[]
   /**
    * Absent where no step handed anything over. Async counts the steps that did. Unseen counts those whose
    * results no thread was seen to wait for, which the times above leave out. EndToEnd is the sum of these
@@ -853,6 +860,33 @@ export interface SummaryPhase {
   call_tokens_per_s?: number
   call_per_token_ns?: number
   call_per_token_p95_ns?: number
+  /**
+   * StepTime is the distribution of the steps' times, TPOT that of the time per output token of one
+   * sequence, in decode; both until the results were there, where that was seen.
+   */
+  step_time: RequestsSpread | null
+  tpot: RequestsSpread | null
+  /**
+   * EndToEndTPS is tokens per second including the time between steps of one answer, in which the engine
+   * samples; TokensPerS is over the time in steps alone. nil: unknown, or not decode.
+   */
+  end_to_end_tokens_per_s: number | null
+  /**
+   * Bandwidth and Compute are what operators must read and write, and compute at least, per time of the
+   * steps. MBU is the model bandwidth utilisation: the same of the bytes of weights and of the KV cache
+   * alone, divided by the machine's peak. nil: unknown.
+   */
+  bandwidth: SummaryRate | null
+  compute: SummaryRate | null
+  mbu: number | null
+  /**
+   * Disturbed are the steps that lost much of their time to other processes or the disk; nil: none did.
+   * UndisturbedTPS and UndisturbedStep are the tokens per second and the mean time of the other steps; nil
+   * where there is none, or where results came later than calls returned.
+   */
+  disturbed: SummaryDisturbed | null
+  undisturbed_tokens_per_s: number | null
+  undisturbed_step_ns: number | null
   /**
    * Traced counts the steps whose operators were recorded, TracedDur is their time. All operator figures
    * are of these steps: shares and figures per step hold for all steps only as far as these are
@@ -868,7 +902,7 @@ export interface SummaryPhase {
   /** operators that ran in parallel count twice in OpsDur */
   overlap_ns: number | null
   /** time in the steps outside operators and such graphs */
-  gap_ns: number | null
+  outside_operators_ns: number | null
   /**
    * BackendDur is the time in which such a graph ran and no operator; nil if there was none. Backends are
    * its parts, the longest first.
@@ -883,7 +917,7 @@ export interface SummaryPhase {
   /** attention: scores, softmax, values */
   attn_share: number | null
   other_share: number | null
-  gap_share: number | null
+  outside_operators_share: number | null
   probe_share: number | null
   backends_share: number | null
   /** Shares of the threads' time in operators. */
@@ -920,8 +954,13 @@ export interface SummaryTTFT {
   unknown: number
   /** whose logits were not requested before the trace ended */
   pending: number
+  /** nil as in [requests.Spread] */
   mean_ns: number | null
+  p50_ns: number | null
+  /** nil for fewer than 20 */
   p95_ns: number | null
+  /** nil for fewer than 100 */
+  p99_ns: number | null
   max_ns: number | null
 }
 
@@ -945,13 +984,15 @@ export interface RequestsSequences {
   warmups: number
   /** Sequences counts those that had a request; AtOnce is the most that shared a batch. */
   sequences: number
-  at_once: number
+  max_sequences_per_batch: number
   /** Over the requests listed, without warm-ups; nil where no request has the figure. */
   ttft: RequestsSpread | null
   /** of the requests' means */
   tpot: RequestsSpread | null
+  /** TTFTByPrompt is the same by classes of computed prompt tokens, the shortest first. */
+  ttft_by_prompt: RequestsPromptClass[]
   /** TokenGap is the inter-token latency, over the tokens of all requests. */
-  token_gap: RequestsSpread | null
+  itl: RequestsSpread | null
   /** Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first. */
   speculation: RequestsSpeculation[]
   /** relative error of the tokens' p95; those over requests are exact */
@@ -986,7 +1027,7 @@ export interface SummaryThread {
   /** time it was runnable while another ran */
   runnable_ns: number | null
   /** who then ran on the CPU it wanted, longest first */
-  ran_instead: SchedCulprit[]
+  preempted_by: SchedCulprit[]
   /** most often first */
   woken_by: SchedCulprit[]
 }
@@ -1007,9 +1048,9 @@ export interface SummaryLost {
   part_shapes: number
   aborted_graphs: number
   /** what is wrong with the file, empty if nothing */
-  torn: string
+  damage: string
   /** the recording did not end cleanly */
-  cut: boolean
+  truncated: boolean
   /** by step: rows not kept, the shortest steps */
   step_rows_dropped: number
 }
@@ -1047,7 +1088,7 @@ export interface Offload extends OffloadBackendWork {
    * the step's call, and TokensPerS the corresponding tokens per second, over steps that handed graphs to a
    * device and were seen to wait for them: the step's call can return long before. nil: there was none.
    */
-  step_until_done_ns: number | null
+  step_end_to_end_ns: number | null
   step_call_ns: number | null
   tokens_per_s: number | null
 }
@@ -1081,8 +1122,8 @@ export interface SummaryRemote {
    * compute it. Queued is the part of Sent in which the server still computed the previous graph. Server is
    * computing time. Operators is the part of Server in operators, nil where none were recorded.
    */
-  sent_ns: number
-  queued_ns: number
+  request_ns: number
+  server_queue_ns: number
   server_ns: number
   operators_ns: number | null
   /**
@@ -1093,8 +1134,8 @@ export interface SummaryRemote {
    */
   waited_graphs: number
   client_ns: number | null
-  answered_ns: number | null
-  wire_ns: number | null
+  response_ns: number | null
+  rpc_overhead_ns: number | null
   /**
    * ToServer and FromServer are bytes of tensors that a step copied, means of the complete steps; nil:
    * unknown.
@@ -1105,7 +1146,7 @@ export interface SummaryRemote {
    * StepDur is the mean time from a step's begin to when its results were there, of steps whose wait was
    * seen: the call itself can return long before. TokensPerS is of the same steps. nil: unknown.
    */
-  step_until_done_ns: number | null
+  step_end_to_end_ns: number | null
   tokens_per_s: number | null
   /** of the server threads' time in operators */
   wait_share: number | null
@@ -1130,7 +1171,7 @@ export interface SummaryVerdict {
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
-  sure: string
+  confidence: string
   /** the verdict as a sentence */
   text: string
   /** why confidence is not higher, in sentences; empty if it is high */
@@ -1139,6 +1180,38 @@ export interface SummaryVerdict {
   /** what the steps' time went to, largest first */
   causes: SummaryCause[]
   evidence: SummaryEvidence[]
+}
+
+/**
+ * CPUUse is how much of the CPUs the engine's threads used during steps. A thread that spins at a barrier uses
+ * its CPU.
+ */
+export interface SummaryCPUUse {
+  /** of the steps with operators */
+  dur_ns: number
+  /** of the largest team */
+  threads: number
+  /** that the threads may use; 0: unknown */
+  cpus: number
+  machine_cpus: number
+  /**
+   * Busy is how many CPUs the threads used on average, Utilisation that divided by CPUs, or by those of the
+   * machine where CPUs is unknown.
+   */
+  busy_cpus: number
+  utilisation: number | null
+  /** by number; CPUs on which no thread of the engine computed are absent */
+  each: SummaryCPU[]
+}
+
+/** Batches describes the steps' batches, for servers: over time, and by size. */
+export interface SummaryBatches {
+  /** in order, spans of equal length; those without a step are absent */
+  over_time: SummaryBatchTime[]
+  /** of these spans */
+  width_ns: number
+  /** decode and prefill steps by their tokens */
+  by_size: SummaryBatchSize[]
 }
 
 /** Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: unknown. */
@@ -1185,7 +1258,7 @@ export interface MemoryStat {
 /** Finding is something worth looking at. Names in its sentence come from files and processes: escape them. */
 export interface SummaryFinding {
   /**
-   * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
+   * Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators, between_steps, layer,
    * backends, probes. The kinds heaviest and slow_class have no gain.
    */
   kind: string
@@ -1346,7 +1419,7 @@ export interface SeriesStepPoint {
   other_ns: number | null
   /** graphs of backends whose operators cannot be seen */
   backends_ns: number | null
-  gap_ns: number | null
+  outside_operators_ns: number | null
   /** an estimate, excluded from the three kinds */
   probe_ns: number | null
   overlap_ns: number | null
@@ -1473,7 +1546,7 @@ export interface SeriesRooflinePoint {
    * memory.
    */
   limit: string
-  of_roof: number | null
+  of_peak: number | null
   counts?: SummaryCount[]
 }
 
@@ -1503,7 +1576,7 @@ export interface SummaryProcess {
 }
 
 /** Cause is what a part of a slow step's excess is attributed to. */
-export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unexplained' | ''
+export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unattributed' | ''
 
 /** Who is what one that took a CPU cost. */
 export interface SlowWho {
@@ -1523,7 +1596,7 @@ export interface SlowOp {
   op: string
   dur_ns: number
   /** a running estimate of its median */
-  usual_ns: number
+  median_ns: number
   /** the cause of most of the difference */
   most: SlowCause
 }
@@ -1558,8 +1631,8 @@ export interface SlowInterferer {
    * waited for them at the operator's end.
    */
   operators: SlowPaidBy[]
-  displaced: SlowPaidBy[]
-  waited: SlowPaidBy[]
+  preempted_threads: SlowPaidBy[]
+  waiting_threads: SlowPaidBy[]
 }
 
 /** MovedThread is how often a thread moved to another CPU. */
@@ -1598,7 +1671,7 @@ export interface ExpertsMapLayer {
    * ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
    * used before / experts, divided by the sum of used.
    */
-  again_by_chance: number | null
+  reused_by_chance: number | null
   /** as in the phase */
   cache: number[]
 }
@@ -1708,7 +1781,7 @@ export interface MemoryFaultExpertLayer {
   wait_ns: number[] | null
   read_bytes: number[]
   /** nil: unknown */
-  in_end_bytes: number[] | null
+  resident_end_bytes: number[] | null
 }
 
 /**
@@ -1740,8 +1813,8 @@ export interface MemoryFileTensor {
   group: number
   offset: number
   bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   stayed_bytes: number | null
 }
 
@@ -1817,6 +1890,62 @@ export interface SchedCulprit {
 }
 
 /**
+ * Spread is the distribution of a duration, in ns. A quantile q of n values is the one at rank ceil(q*n). A
+ * nil one is of too few values to say anything: see [P95From] and [P99From].
+ */
+export interface RequestsSpread {
+  n: number
+  /**
+   * Mean is nil where the values are of different kinds: times to the first token after prompts whose
+   * lengths differ by more than a factor of two.
+   */
+  mean_ns: number | null
+  p50_ns: number
+  p95_ns: number | null
+  p99_ns: number | null
+  max_ns: number
+}
+
+/**
+ * Rate is what a phase achieved of a resource over its steps' whole time, time outside operators included,
+ * and the machine's measured peak of it for the phase's threads.
+ */
+export interface SummaryRate {
+  /** GB/s or GFLOP/s */
+  achieved: number
+  unit: string
+  /** nil: not measured */
+  peak: number | null
+  /** Achieved / Peak */
+  share_of_peak: number | null
+}
+
+/**
+ * Disturbed sums up the steps of a phase that lost much of their time to something outside the engine's own
+ * work: their operators lasted longer, by at least a quarter of what the step takes otherwise, because a
+ * thread had lost its CPU or waited for the disk.
+ */
+export interface SummaryDisturbed {
+  steps: number
+  /** their time */
+  dur_ns: number
+  /** of the phase's time in steps */
+  share: number | null
+  /** Lost is by how much longer their operators lasted; Disk is the part of it that threads were blocked. */
+  lost_ns: number
+  disk_ns: number
+  /**
+   * LeftOut: there are few of them, and figures of operators, shares, rates and the verdict are of the
+   * other steps. Otherwise they are in all figures.
+   */
+  left_out: boolean
+  /** Ranges are the numbers of these steps, the first ones where there are many. */
+  ranges: SummaryStepRange[]
+  /** Who ran meanwhile on CPUs for which threads were runnable, longest first. */
+  preempted_by: SchedCulprit[]
+}
+
+/**
  * Backend sums up the graphs of one backend, of which no operators were seen. A graph's time is that of the
  * call that runs it or hands it over: a device can compute beyond it.
  */
@@ -1856,6 +1985,8 @@ export interface SummaryRow {
   share: number | null
   /** per call */
   mean_ns: number
+  /** per call */
+  p50_ns: number
   /** per call */
   p95_ns: number
   /** nil: unknown for all operators */
@@ -1906,8 +2037,8 @@ export interface ExpertsStat {
    * Again is the share of a batch's experts that the previous batch of the same context and phase chose as
    * well; ByChance is what it would be if each token chose at random. nil: no two consecutive batches.
    */
-  again_share: number | null
-  again_by_chance: number | null
+  reused_share: number | null
+  reused_by_chance: number | null
   /**
    * Cache is the simulated hit rate of an LRU cache of Experts experts per layer: the share of choices
    * whose reuse distance (the number of other experts chosen since) is below Experts. The first choice of
@@ -1997,17 +2128,14 @@ export interface RequestsRequest {
   warmup: boolean
 }
 
-/**
- * Spread is the distribution of a figure over requests, in ns. A quantile q of n values is the one at rank
- * ceil(q*n).
- */
-export interface RequestsSpread {
-  n: number
-  mean_ns: number
-  p50_ns: number
-  p95_ns: number
-  p99_ns: number
-  max_ns: number
+/** PromptClass sums up requests whose prompts have From to To computed tokens. */
+export interface RequestsPromptClass {
+  from_tokens: number
+  /** the longest prompt that was seen in it */
+  to_tokens: number
+  ttft: RequestsSpread | null
+  /** PerToken is the time to the first token divided by the prompt's tokens. */
+  ttft_per_token: RequestsSpread | null
 }
 
 /**
@@ -2037,7 +2165,7 @@ export interface RequestsSpeculation {
    * a token.
    */
   steps: number
-  steps_again: number
+  recomputed_steps: number
   rounds: number
   /**
    * Drafted counts all tokens verified. Accepted counts those of the Seen rounds, which verified
@@ -2179,7 +2307,7 @@ export interface OffloadCopied {
 }
 
 /** Bound is what bounds the time of a phase. docs/verdict.md has the rule. */
-export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
+export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'contention' | 'outside' | 'mixed' | 'unknown' | ''
 
 /**
  * Cause is a part of a phase's time with its reason. Busy time of threads that ran in parallel counts once:
@@ -2187,7 +2315,7 @@ export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interferenc
  */
 export interface SummaryCause {
   bound: SummaryBound
-  /** products, attention, other, wait, sleep, disk, interference, outside, backends, probes */
+  /** weight_matmul, attention, other, wait, sleep, disk, contention, outside, backends, probes */
   what: string
   /** of the time of the phase's steps whose operators were recorded */
   share: number
@@ -2200,10 +2328,45 @@ export interface SummaryEvidence {
   name: string
   /** nil: unknown */
   value: number | null
-  /** share, GB/s, GFLOP/s, flop/B, ns, B, count */
+  /** share, GB/s, GFLOP/s, FLOP/byte, ns, B, count */
   unit: string
   /** description */
   text: string
+}
+
+/** CPU is the use of one CPU during steps. */
+export interface SummaryCPU {
+  cpu: number
+  /** share of the steps' time that it ran the engine's operators */
+  engine_share: number
+  /**
+   * Others is the share in which other processes were seen there: at least that. nil: scheduling was not
+   * recorded.
+   */
+  others_share: number | null
+}
+
+/** BatchTime sums up the steps that began in one span. */
+export interface SummaryBatchTime {
+  /** boottime */
+  start_ns: number
+  steps: number
+  /** of the steps */
+  dur_ns: number
+  mean_tokens: number
+  max_tokens: number
+  mean_sequences: number
+  max_sequences: number
+}
+
+/** BatchSize sums up the steps of one phase whose batches have From to To tokens. */
+export interface SummaryBatchSize {
+  phase: string
+  from_tokens: number
+  to_tokens: number
+  mean_sequences: number
+  step_time: RequestsSpread | null
+  tokens_per_s: number | null
 }
 
 /** FaultPhase sums up the faults of a phase's steps. */
@@ -2247,8 +2410,8 @@ export interface MemoryFileMemory {
    * InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
    * began, or when the file was first seen, and at the end. nil: unknown.
    */
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   /** Failed says why they are unknown. */
   failed?: string
   /**
@@ -2490,6 +2653,12 @@ export interface OffloadSplitNode {
   into: number
 }
 
+/** StepRange is a range of step numbers in the run: First, First+1, ... Last. */
+export interface SummaryStepRange {
+  first: number
+  last: number
+}
+
 /** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, applied to the row alone. */
 export interface SummaryRowVerdict {
   bound: SummaryBound
@@ -2499,7 +2668,7 @@ export interface SummaryRowVerdict {
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
-  sure: string
+  confidence: string
   /**
    * OfPeakGBps and OfPeakFlops are the fractions of the operators' work (their threads' mean busy time) in
    * which, at the machine's roof, their bytes could be read and their flops computed. Above 1, bytes came
@@ -2527,13 +2696,13 @@ export interface ExpertsLayer {
   unused: number
   /** Distinct is the mean number of distinct experts per batch. */
   distinct_per_batch: number
-  again_share: number | null
+  reused_share: number | null
 }
 
 /** Cache is the hit rate of a cache with a given number of experts per layer. */
 export interface ExpertsCache {
   experts: number
-  hits: number
+  hit_rate: number
 }
 
 /** Product is the matmuls of one weight with chosen experts. */
@@ -2630,8 +2799,8 @@ export interface MemoryClassMemory {
   class: WhereClass
   tensors: number
   bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
 }
 
 /** Outlier is a layer that takes longer than the others. */
