@@ -68,7 +68,7 @@ func statCommand() *cobra.Command {
 				return doSlow(in[0], opt, json, verbose)
 			}
 			if len(in) > 1 {
-				return doStatThreads(in, opt, json)
+				return doCompare(in, opt, json)
 			}
 			top, err := flags.roof()
 			if err != nil {
@@ -82,7 +82,7 @@ func statCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace},
-		"recording to read, as FILE is; several: compare what their counters tell by number of threads")
+		"recording to read, as FILE is; several: compare them, phase by phase")
 	f.StringVar(&by, "by", "weight",
 		"rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")

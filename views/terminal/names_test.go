@@ -93,7 +93,7 @@ func TestNoNameCutInItsMiddle(t *testing.T) {
 					}
 					check("stat --slow", func(b *bytes.Buffer) error { return Slow(b, stats[0], s, o) })
 					check("stat of two", func(b *bytes.Buffer) error {
-						return StatThreads(b, []Recording{{File: o.File, Stat: stats[0]},
+						return Compare(b, []Recording{{File: o.File, Stat: stats[0]},
 							{File: "b.pinf", Stat: stats[0]}}, o)
 					})
 				}

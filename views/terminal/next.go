@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,7 @@ func (p *page) next(s *summary.Stat) {
 	file := p.fileArg()
 	slow := false
 	for i := range s.Findings {
-		slow = slow || s.Findings[i].Kind == "slow_step"
+		slow = slow || slices.Contains([]string{"slow_step", "disturbed_steps"}, s.Findings[i].Kind)
 	}
 	if slow {
 		add("profinfer stat --slow"+file, "slow steps, and what delayed them")
@@ -70,8 +71,8 @@ func (p *page) next(s *summary.Stat) {
 	if ops && (s.Peaks == nil || len(s.Peaks.Roofs) == 0) {
 		add("profinfer peaks", "measures this machine's roofline, for % of peak")
 	}
-	if threads > s.Run.Cores && s.Run.Cores > 0 {
-		add("profinfer record -- COMMAND with "+"-t "+strconv.Itoa(s.Run.Cores), "as many threads as CPUs")
+	if cpus := mayUse(s); cpus > 0 && threads > cpus {
+		add("profinfer record -- COMMAND with "+"-t "+strconv.Itoa(cpus), "as many threads as CPUs")
 	} else if unsure && s.Peaks != nil && len(s.Peaks.Roofs) > 0 {
 		add("profinfer record -- COMMAND with -t 1, then -t 2", "memory or compute? Compare them: stat A B")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -136,7 +137,7 @@ func whyUntraced(s *summary.Stat) string {
 // opTable is a table of operators. Its units hold for all groups.
 type opTable struct {
 	table
-	name, typ, tokens, calls, per, share, bar, mean, p95, gbps, inten, gflops, peak, wait, off, imb *column
+	name, typ, tokens, calls, per, share, bar, p50, p95, gbps, inten, gflops, peak, wait, off, imb *column
 
 	unit   format.Unit // of per
 	most   float64     // share
@@ -176,7 +177,7 @@ func newOpTable(p *page, s *summary.Stat, full, perStep bool, lists ...[]summary
 	t.per = t.col(column{title: per, keep: 95})
 	t.share = t.col(column{title: "share", keep: 90})
 	t.bar = t.col(column{left: true, keep: 40, tight: true})
-	t.mean = t.col(column{title: "mean", keep: 75})
+	t.p50 = t.col(column{title: "p50", keep: 75})
 	t.p95 = t.col(column{title: "p95", keep: 74})
 	t.gbps = t.col(column{title: "GB/s", keep: 85})
 	t.inten = t.col(column{title: "FLOP/byte", keep: 31})
@@ -240,8 +241,12 @@ func (t *opTable) row(p *page, s *summary.Stat, r *summary.Row, name, style stri
 		t.bar.style = append(t.bar.style, blue)
 	}
 	if !t.byStep { // percentiles of unlike operators are not informative
-		t.mean.add(p.o.duration(r.Mean))
-		t.p95.add(p.o.duration(r.P95))
+		t.p50.add(p.o.duration(r.P50))
+		if r.Calls >= requests.P95From {
+			t.p95.add(p.o.duration(r.P95))
+		} else {
+			t.p95.add("-")
+		}
 	}
 	if r.BytesAtMost && r.GBps != nil {
 		t.gbps.add(p.o.atMost() + format.Decimal(r.GBps))

@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/profinfer/profinfer/internal/format"
@@ -49,13 +50,27 @@ func amounts() []amount {
 
 // screen draws what matters most of a recording on one screen.
 func (p *page) screen(s *summary.Stat) {
-	for _, a := range amounts() {
+	fits := func(a amount) bool {
 		p.b.Reset()
 		p.screenOf(s, a)
-		if strings.Count(p.b.String(), "\n") <= screenLines {
-			return
+		return strings.Count(p.b.String(), "\n") <= screenLines
+	}
+	list := amounts()
+	at := slices.IndexFunc(list, fits)
+	if at < 0 {
+		return // a terminal that is too narrow: the least of all stands
+	}
+	a, most := list[at], list[0]
+	for _, n := range []struct{ of, to *int }{{&a.phases, &most.phases}, {&a.findings, &most.findings},
+		{&a.rows, &most.rows}, {&a.notes, &most.notes}, {&a.models, &most.models}} {
+		for *n.of < *n.to { // what one had to leave can have room for another
+			if *n.of++; !fits(a) {
+				*n.of--
+				break
+			}
 		}
 	}
+	fits(a)
 }
 
 func (p *page) screenOf(s *summary.Stat, a amount) {

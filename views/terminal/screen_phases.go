@@ -185,7 +185,7 @@ func (p *page) behind(name string, indent int, lines []string, style string) {
 		}
 		if p.o.Width > 0 && textWidth(l) > p.o.Width-indent { // an item that is longer than a line
 			for _, l := range wrap(l, max(p.o.Width-indent, 1), 0) {
-				p.b.WriteString(before + p.o.style(l, style))
+				p.b.WriteString(before + p.o.style(strings.TrimRight(l, " "), style))
 				p.blank()
 				before = strings.Repeat(" ", indent)
 			}
@@ -210,7 +210,7 @@ func (p *page) verdictText(s *summary.Stat, f *summary.Phase) string {
 		text += " (confidence: " + v.Sure + ")"
 	}
 	var of []string
-	if r := p.achieved(s, f, v); r != "" {
+	if r := p.achieved(f, v); r != "" {
 		of = append(of, r)
 	}
 	if t := p.parted(v); t != "" {
@@ -222,12 +222,25 @@ func (p *page) verdictText(s *summary.Stat, f *summary.Phase) string {
 	return text
 }
 
-// achieved says how fast a phase's weight matmuls read, or compute, and what part of the peak that is.
-func (p *page) achieved(_ *summary.Stat, f *summary.Phase, v *summary.Verdict) string {
-	if f.MatMulGBps == nil || v.Bound == summary.BoundCompute {
+// achieved says what a phase reads or computes a second, and what part of the peak that is. Of a phase that
+// neither bounds, decode tells what it reads and other phases what they compute.
+func (p *page) achieved(f *summary.Phase, v *summary.Verdict) string {
+	r := f.Compute
+	if v.Bound == summary.BoundMemory || f.Phase == "decode" && v.Bound != summary.BoundCompute {
+		r = f.Bandwidth
+	}
+	if r == nil {
 		return ""
 	}
-	return "reads " + format.Decimal(f.MatMulGBps) + " GB/s"
+	text := format.Sentence.Number(r.Achieved)
+	if r.Peak != nil {
+		text += " of " + format.Sentence.Number(*r.Peak)
+	}
+	text += " " + r.Unit
+	if r.OfPeak != nil {
+		text += ", " + format.Percent(r.OfPeak) + " of peak"
+	}
+	return text
 }
 
 // parted lists what else than the bound took a notable part of the phase's time.
@@ -249,76 +262,111 @@ func (p *page) parted(v *summary.Verdict) string {
 
 // latency: "33.1 t/s", "TPOT p50 29.9  p95 31.2  p99 38.0 ms", "64 steps".
 func (p *page) latency(s *summary.Stat, f *summary.Phase) []string {
-	facts := []string{format.Rate(f.TokensPerS) + " t/s"}
-	if f.TokensPerS == nil {
-		facts[0] = "t/s not known"
-	}
-	if f.Phase == "decode" {
-		text := "TPOT " + p.o.durationOf(f.PerToken)
-		if f.PerTokenP95 != nil {
-			text += ", p95 " + p.o.durationOf(f.PerTokenP95)
-		}
-		facts = append(facts, text)
-	} else if t := p.ttft(s, f); t != "" {
+	facts := []string{p.speed(f)}
+	if t := p.spread("TPOT", f.TPOT); t != "" {
 		facts = append(facts, t)
+	}
+	if q := s.Sequences; q != nil && q.AtOnce > 1 && f.Phase == "decode" {
+		facts = append(facts, p.spread("ITL", q.TokenGap))
+	}
+	if f.Phase == "prefill" {
+		facts = append(facts, p.ttft(s))
+	}
+	if f.MBU != nil && f.Phase == "decode" {
+		facts = append(facts, "MBU "+format.Percent(f.MBU))
 	}
 	n := format.Plural(f.Steps, "step")
 	if f.Tokens != nil && *f.Tokens != f.Steps {
 		n += ", " + format.Plural(*f.Tokens, "token")
 	}
-	return append(facts, n)
+	facts = append(facts, n)
+	if d := f.Disturbed; d != nil && d.LeftOut && f.UndisturbedTPS != nil {
+		facts = append(facts, fmt.Sprintf("%s t/s without %s", format.Rate(f.UndisturbedTPS),
+			format.Plural(d.Steps, "disturbed step")))
+	}
+	return facts
 }
 
-// ttft lists times to first token by length of prompt.
-func (p *page) ttft(s *summary.Stat, f *summary.Phase) string {
-	if s.Sequences == nil || f.Phase != "prefill" {
+// speed is tokens per second, end to end where that is known: with the time between steps.
+func (p *page) speed(f *summary.Phase) string {
+	switch {
+	case f.EndToEndTPS != nil && f.TokensPerS != nil && *f.TokensPerS > 1.02**f.EndToEndTPS:
+		return format.Rate(f.EndToEndTPS) + " t/s end to end (in steps " + format.Rate(f.TokensPerS) + ")"
+	case f.EndToEndTPS != nil:
+		return format.Rate(f.EndToEndTPS) + " t/s end to end"
+	case f.TokensPerS != nil:
+		return format.Rate(f.TokensPerS) + " t/s"
+	}
+	return "t/s not known"
+}
+
+// spread: "TPOT p50 29.9  p95 31.2  p99 38.0  max 41.0 ms", in the unit of the median; empty if unknown.
+func (p *page) spread(name string, d *requests.Spread) string {
+	if d == nil {
 		return ""
 	}
-	type class struct{ tokens, n, least, most int64 }
-	var list []class
-	for i := range s.Sequences.Requests {
-		r := &s.Sequences.Requests[i]
-		if r.Warmup || r.TTFT == nil || r.Prompt == nil || !sameModelOf(r, f) {
-			continue
-		}
-		at := -1
-		for k := range list {
-			if list[k].tokens == *r.Prompt {
-				at = k
-			}
-		}
-		if at < 0 {
-			at = len(list)
-			list = append(list, class{tokens: *r.Prompt, least: *r.TTFT, most: *r.TTFT})
-		}
-		c := &list[at]
-		c.n++
-		c.least, c.most = min(c.least, *r.TTFT), max(c.most, *r.TTFT)
+	if d.N == 1 {
+		return name + " " + p.o.duration(d.Max)
 	}
-	if len(list) == 0 {
+	median := p.o.duration(d.P50)
+	unit := format.Unit{}
+	for _, u := range []format.Unit{{Name: "s", NS: 1e9}, {Name: "ms", NS: 1e6}, {Name: p.o.micro("µs"), NS: 1e3}} {
+		if strings.HasSuffix(median, " "+u.Name) {
+			unit = u
+			break
+		}
+	}
+	own := unit.NS == 0 || d.Max >= 1e4*unit.NS // each has its unit
+	text := name
+	add := func(q string, v *float64) {
+		switch {
+		case v == nil:
+		case own:
+			text += " " + q + " " + p.o.duration(*v) + " "
+		default:
+			text += " " + q + " " + format.Table.Number(*v/unit.NS) + " "
+		}
+	}
+	add("p50", &d.P50)
+	add("p95", d.P95)
+	add("p99", d.P99)
+	add("max", &d.Max)
+	text = strings.TrimSpace(text)
+	if !own {
+		text += " " + unit.Name
+	}
+	return text
+}
+
+// ttft gives times to first token by length of prompt, the longest first.
+func (p *page) ttft(s *summary.Stat) string {
+	if s.Sequences == nil {
 		return ""
 	}
 	var out []string
-	for i, c := range list {
-		if i == 2 && len(list) > 3 {
-			out = append(out, fmt.Sprintf("+%d more lengths of prompt", len(list)-i))
+	list := s.Sequences.TTFTByPrompt
+	for i := len(list) - 1; i >= 0; i-- {
+		c := &list[i]
+		if c.TTFT == nil {
+			continue
+		}
+		if len(out) == 2 && i > 0 {
+			out = append(out, fmt.Sprintf("+%d more lengths of prompt", i+1))
 			break
 		}
-		t := p.o.duration(float64(c.least))
-		if c.most > c.least {
-			t += " to " + p.o.duration(float64(c.most))
+		of := format.Plural(c.To, "token")
+		if c.TTFT.N > 1 {
+			of = "up to " + of + ", " + format.Plural(c.TTFT.N, "request")
+			if c.From == c.To {
+				of = strings.TrimPrefix(of, "up to ")
+			}
 		}
-		t += " (" + format.Plural(c.tokens, "token")
-		if c.n > 1 {
-			t += ", " + format.Plural(c.n, "request")
-		}
-		out = append(out, t+")")
+		out = append(out, strings.TrimSpace(p.spread("", c.TTFT))+" ("+of+")")
+	}
+	if len(out) == 0 {
+		return ""
 	}
 	return "TTFT " + strings.Join(out, ", ")
-}
-
-func sameModelOf(r *requests.Request, f *summary.Phase) bool {
-	return r.Model == nil || f.Model == nil || *r.Model == *f.Model
 }
 
 // topFindings draws the findings with the largest possible gain.

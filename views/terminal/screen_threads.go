@@ -25,14 +25,17 @@ func (p *page) threadLines(s *summary.Stat) {
 	}
 	const indent = 15
 	p.blank()
-	of := format.Count(n)
-	if s.Run.Cores > 0 {
-		of += " on " + format.Plural(s.Run.Cores, "CPU")
-		if n > s.Run.Cores {
+	of, cpus := format.Count(n), mayUse(s)
+	if cpus > 0 {
+		of += " on " + format.Plural(cpus, "CPU")
+		if n > cpus {
 			of += ": oversubscribed"
 		}
 	}
 	facts := []string{of}
+	if u := s.CPUUse; u != nil && u.Utilisation != nil {
+		facts = append(facts, "CPU utilisation "+format.Percent(u.Utilisation))
+	}
 	if !s.HasSched {
 		facts = append(facts, "scheduling was not recorded: who preempted them is not known")
 		p.items("threads", indent, facts, "   ")
@@ -56,6 +59,14 @@ func (p *page) threadLines(s *summary.Stat) {
 	}
 }
 
+// mayUse is how many CPUs the engine may use, or the machine has; 0: unknown.
+func mayUse(s *summary.Stat) int {
+	if u := s.CPUUse; u != nil && u.CPUs > 0 {
+		return u.CPUs
+	}
+	return s.Run.Cores
+}
+
 // preemptors names who preempted the threads: other processes first, but where there are more threads than
 // CPUs, which is why the engine's own threads preempt one another.
 func (p *page) preemptors(s *summary.Stat, threads int) []string {
@@ -64,7 +75,7 @@ func (p *page) preemptors(s *summary.Stat, threads int) []string {
 	if own >= 0 {
 		c := all[own]
 		all = slices.Delete(all, own, own+1)
-		if over := s.Run.Cores > 0 && threads > s.Run.Cores; over {
+		if cpus := mayUse(s); cpus > 0 && threads > cpus {
 			all = slices.Insert(all, 0, c)
 		} else {
 			all = append(all, c)
