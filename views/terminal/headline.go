@@ -84,8 +84,11 @@ func (p *page) caveatLines(s *summary.Stat) (lines []string) {
 				lines = append(lines, "Processes with an engine that were not recorded, or not from their begin: "+format.Count(w.Events)+". The recording names them.")
 				continue
 			}
-			if what == "" {
+			switch what {
+			case "":
 				what = "events"
+			case "hits":
+				what = "probe events"
 			}
 			lines = append(lines, fmt.Sprintf("%s %s were dropped: the steps concerned are left out where they are known.", format.Count(w.Events), p.o.clean(what)))
 		}

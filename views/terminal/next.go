@@ -36,10 +36,10 @@ const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 const mostNext = 3
 
 // next suggests what to look at after this recording's screen.
-func (p *page) next(s *summary.Stat) {
+func (p *page) next(s *summary.Stat, most int) {
 	var list [][2]string
 	add := func(command, why string) {
-		if len(list) < mostNext {
+		if len(list) < most {
 			list = append(list, [2]string{command, why})
 		}
 	}

@@ -20,12 +20,12 @@ const (
 
 // amount is how much the screen shows of what can be many.
 type amount struct {
-	rows, findings, phases, notes, models int
+	rows, findings, phases, notes, models, next int
 }
 
 // amounts are tried in turn until the screen has few enough lines.
 func amounts() []amount {
-	a := amount{rows: screenRows, findings: 3, phases: 3, notes: 3, models: 3}
+	a := amount{rows: screenRows, findings: 3, phases: 3, notes: 3, models: 3, next: mostNext}
 	out := []amount{a}
 	less := func(n *int, to int) {
 		for *n > to {
@@ -39,6 +39,7 @@ func amounts() []amount {
 	less(&a.findings, 2)
 	less(&a.rows, 5)
 	less(&a.phases, 2)
+	less(&a.next, 2)
 	less(&a.findings, 1)
 	less(&a.notes, 1)
 	less(&a.rows, 3)
@@ -62,7 +63,8 @@ func (p *page) screen(s *summary.Stat) {
 	}
 	a, most := list[at], list[0]
 	for _, n := range []struct{ of, to *int }{{&a.phases, &most.phases}, {&a.findings, &most.findings},
-		{&a.rows, &most.rows}, {&a.notes, &most.notes}, {&a.models, &most.models}} {
+		{&a.rows, &most.rows},
+		{&a.next, &most.next}, {&a.notes, &most.notes}, {&a.models, &most.models}} {
 		for *n.of < *n.to { // what one had to leave can have room for another
 			if *n.of++; !fits(a) {
 				*n.of--
@@ -79,6 +81,7 @@ func (p *page) screenOf(s *summary.Stat, a amount) {
 	if len(s.Phases) == 0 {
 		p.blank()
 		p.line(emptyText(s), plain)
+		p.outside(s, a.rows)
 	} else {
 		p.blank()
 		p.phaseBlocks(s, a.phases)
@@ -88,7 +91,7 @@ func (p *page) screenOf(s *summary.Stat, a amount) {
 		p.topOps(s, a.rows)
 		p.threadLines(s)
 	}
-	p.next(s)
+	p.next(s, a.next)
 }
 
 // head says what was recorded: the program, its engine, how it ran, and the model.

@@ -120,7 +120,7 @@ func (p *page) phaseBlocks(s *summary.Stat, most int) {
 			p.line("+"+format.Plural(len(order)-i, "more phase")+": profinfer stat --full"+p.fileArg(), dim)
 			break
 		}
-		p.hanging(names[i], indent, p.verdictText(s, f), bold)
+		p.hanging(names[i], indent, p.verdictText(s, f, indent), bold)
 		p.items("", indent, p.latency(s, f), "   ")
 	}
 }
@@ -197,9 +197,9 @@ func (p *page) behind(name string, indent int, lines []string, style string) {
 }
 
 // verdictText: "memory-bound (confidence: high): 24.6 of 39.5 GB/s, 62 % of peak; CPU contention 16 %".
-func (p *page) verdictText(s *summary.Stat, f *summary.Phase) string {
+func (p *page) verdictText(s *summary.Stat, f *summary.Phase, indent int) string {
 	v := verdictOf(s, f)
-	if v == nil {
+	if v == nil || v.Bound == summary.BoundUnknown && f.Ops == 0 && len(f.Backends) == 0 {
 		return "no verdict: operators were not recorded"
 	}
 	text := boundPhrases[v.Bound]
@@ -209,15 +209,15 @@ func (p *page) verdictText(s *summary.Stat, f *summary.Phase) string {
 	if v.Sure != "" {
 		text += " (confidence: " + v.Sure + ")"
 	}
-	var of []string
+	sep := ": "
 	if r := p.achieved(f, v); r != "" {
-		of = append(of, r)
+		text, sep = text+sep+r, "; "
 	}
-	if t := p.parted(v); t != "" {
-		of = append(of, t)
-	}
-	if len(of) > 0 {
-		text += ": " + strings.Join(of, "; ")
+	for i, part := range p.parted(v) {
+		if i > 0 && p.o.Width > 0 && indent+textWidth(text+sep+part) > p.o.Width {
+			break // the small ones
+		}
+		text, sep = text+sep+part, ", "
 	}
 	return text
 }
@@ -244,12 +244,11 @@ func (p *page) achieved(f *summary.Phase, v *summary.Verdict) string {
 }
 
 // parted lists what else than the bound took a notable part of the phase's time.
-func (p *page) parted(v *summary.Verdict) string {
-	var parts []string
+func (p *page) parted(v *summary.Verdict) (parts []string) {
 	for i := range v.Causes {
 		c := &v.Causes[i]
 		name := boundNames[c.Bound]
-		if c.Share < 0.05 || name == "" || c.Bound == summary.BoundUnknown {
+		if c.Share < notable || name == "" || c.Bound == summary.BoundUnknown {
 			continue
 		}
 		if c.Bound == v.Bound && (v.Bound == summary.BoundMemory || v.Bound == summary.BoundCompute) {
@@ -257,7 +256,7 @@ func (p *page) parted(v *summary.Verdict) string {
 		}
 		parts = append(parts, name+" "+format.Percent(&c.Share))
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // latency: "33.1 t/s", "TPOT p50 29.9  p95 31.2  p99 38.0 ms", "64 steps".
@@ -280,11 +279,19 @@ func (p *page) latency(s *summary.Stat, f *summary.Phase) []string {
 		n += ", " + format.Plural(*f.Tokens, "token")
 	}
 	facts = append(facts, n)
-	if d := f.Disturbed; d != nil && d.LeftOut && f.UndisturbedTPS != nil {
+	if d := f.Disturbed; d != nil && d.LeftOut && f.UndisturbedTPS != nil && f.TokensPerS != nil &&
+		*f.UndisturbedTPS > 1.05**f.TokensPerS && !found(s, f, "disturbed_steps") {
 		facts = append(facts, fmt.Sprintf("%s t/s without %s", format.Rate(f.UndisturbedTPS),
 			format.Plural(d.Steps, "disturbed step")))
 	}
 	return facts
+}
+
+// found reports whether a finding of a kind is about the phase: it says more.
+func found(s *summary.Stat, f *summary.Phase, kind string) bool {
+	return slices.ContainsFunc(s.Findings, func(x summary.Finding) bool {
+		return x.Kind == kind && keyOf(x.Phase, x.Model) == keyOf(f.Phase, f.Model)
+	})
 }
 
 // speed is tokens per second, end to end where that is known: with the time between steps.
@@ -338,6 +345,9 @@ func (p *page) spread(name string, d *requests.Spread) string {
 	return text
 }
 
+// fewestValues is of how many values a median is given.
+const fewestValues = 5
+
 // ttft gives times to first token by length of prompt, the longest first.
 func (p *page) ttft(s *summary.Stat) string {
 	if s.Sequences == nil {
@@ -361,13 +371,25 @@ func (p *page) ttft(s *summary.Stat) string {
 				of = strings.TrimPrefix(of, "up to ")
 			}
 		}
-		out = append(out, strings.TrimSpace(p.spread("", c.TTFT))+" ("+of+")")
+		text := strings.TrimSpace(p.spread("", c.TTFT))
+		switch n := c.TTFT.N; { // too few for a median
+		case n == 2 && c.TTFT.P50 < c.TTFT.Max:
+			text = p.o.duration(c.TTFT.P50) + " to " + p.o.duration(c.TTFT.Max)
+		case n == 2:
+			text = p.o.duration(c.TTFT.Max)
+		case n < fewestValues && n > 2:
+			text = "at most " + p.o.duration(c.TTFT.Max)
+		}
+		out = append(out, text+" ("+of+")")
 	}
 	if len(out) == 0 {
 		return ""
 	}
 	return "TTFT " + strings.Join(out, ", ")
 }
+
+// notable is the part of a phase's time below which something is left to --full.
+const notable = 0.05
 
 // topFindings draws the findings with the largest possible gain.
 func (p *page) topFindings(s *summary.Stat, most int) {
@@ -376,6 +398,9 @@ func (p *page) topFindings(s *summary.Stat, most int) {
 		f := &s.Findings[i]
 		if f.Gain == nil || said == most {
 			return
+		}
+		if f.GainShare != nil && *f.GainShare < notable {
+			continue
 		}
 		said++
 		p.line(p.said(f.Text), plain)
@@ -400,7 +425,7 @@ func (p *page) split(s *summary.Stat) {
 	if b := backendTitle(s); b != "" {
 		parts = append(parts, share(p.name(b), f.Backend, 0))
 	}
-	parts = append(parts, share("outside operators", f.GapShare, 0), share("probes", f.ProbeShare, 0.005))
+	parts = append(parts, share("outside operators", f.GapShare, 0), share("probes", f.ProbeShare, 0.015))
 	head := max(textWidth(step), textWidth("thread time")) + 2
 	p.items(step, head, parts, "  ")
 	if f.Wait == nil {

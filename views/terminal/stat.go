@@ -43,13 +43,13 @@ func (p *page) full(s *summary.Stat) {
 		p.byThreads(s)
 	}
 	p.faults(s)
-	p.outside(s)
+	p.outside(s, len(outsideRows(s)))
 	p.offload(s)
 	p.remote(s)
 	p.threads(s)
 	p.roof(s)
 	p.lost(s)
-	p.next(s)
+	p.next(s, mostNext)
 }
 
 // asked draws the rows that were asked for, below the verdicts.
@@ -63,9 +63,9 @@ func (p *page) asked(s *summary.Stat) {
 		p.phaseBlocks(s, mostPhases)
 		p.tables(s)
 	}
-	p.outside(s)
+	p.outside(s, len(outsideRows(s)))
 	p.lost(s)
-	p.next(s)
+	p.next(s, mostNext)
 }
 
 // tables draws the phases' operators, or the experts that tokens chose.
@@ -287,15 +287,30 @@ func busyShare(f *summary.Phase) *float64 {
 	return &v
 }
 
-func (p *page) outside(s *summary.Stat) {
+func outsideRows(s *summary.Stat) []summary.Row {
 	if s.Outside == nil {
+		return nil
+	}
+	return s.Outside.Rows
+}
+
+// outside draws operators that ran outside any step.
+func (p *page) outside(s *summary.Stat, most int) {
+	rows := outsideRows(s)
+	if len(rows) == 0 {
 		return
 	}
 	p.blank()
-	t := newOpTable(p, s, true, false, s.Outside.Rows)
+	t := newOpTable(p, s, p.o.Full, false, rows)
 	t.group("outside steps, by " + string(s.By))
-	for i := range s.Outside.Rows {
-		t.row(p, s, &s.Outside.Rows[i], p.rowName(s, &s.Outside.Rows[i]), plain)
+	for i := range rows {
+		if i == most {
+			break
+		}
+		t.row(p, s, &rows[i], p.rowName(s, &rows[i]), plain)
+	}
+	if n := len(rows) - most; n > 0 {
+		t.note(fmt.Sprintf("+%s more", format.Count(n)), dim)
 	}
 	p.table(&t.table)
 }
