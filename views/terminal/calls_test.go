@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	}
-	has(draw(ps), "2.5     400 ms",
+	has(draw(ps), "decode      4  2.5",
 		"decode: end to end 400 ms a step, until the results of Vul\\x1bkan are there; submit only, its calls take 10.0 ms a step, 100.0 t/s: shares and operators below are of these; "+
 			"of 1 step nobody was seen to wait for the results: left out of t/s")
 	ps.Unseen, ps.EndToEnd, ps.TokensPerS, ps.PerToken = 4, nil, nil, nil

@@ -151,8 +151,8 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 		{"p95", func(d *requests.Spread) *float64 {
 			return d.P95
 		}}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
-		if len(list) < 4 && row.name != "mean" {
-			break // they add nothing
+		if len(list) < fewestValues && row.name != "longest" {
+			continue // they add nothing
 		}
 		figure := func(d *requests.Spread) string {
 			if d == nil {

@@ -23,7 +23,7 @@ func (p *page) roof(s *summary.Stat) {
 		if why == "" {
 			why = "nothing was seen that they could be compared with"
 		}
-		text := "The machine's peaks are not known: " + p.o.clean(why) + "."
+		text := "No roofline of this machine: " + p.o.clean(why) + "."
 		p.line(text, dim)
 		return
 	}
@@ -42,7 +42,7 @@ func (p *page) roof(s *summary.Stat) {
 	}
 }
 
-// roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8;
+// roofText: "Roofline of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8;
 // measured 2026-11-21".
 func roofText(rs []roof.UsedRoof, source string) string {
 	var facts, units []string
@@ -78,7 +78,7 @@ func roofText(rs []roof.UsedRoof, source string) string {
 			units = append(units, said)
 		}
 	}
-	return fmt.Sprintf("Roof of %s: %s; %s.", format.Plural(int64(threads), "thread"),
+	return fmt.Sprintf("Roofline of %s: %s; %s.", format.Plural(int64(threads), "thread"),
 		strings.Join(append(facts, units...), ", "), source)
 }
 
