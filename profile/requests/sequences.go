@@ -37,7 +37,6 @@ type Sequences struct {
 	MaxError float64 `json:"quantile_max_error"`
 }
 
-
 // Request is a prompt with its answer, on one sequence.
 type Request struct {
 	ID       int64  `json:"id"` // number in the run by order of begin, from 1; 0: a warm-up

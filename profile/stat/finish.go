@@ -75,7 +75,7 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 	s.Faults = b.faults.Finish(h)
 	s.Run.Filter = h.Meta.FilterText()
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
-	whole, part := b.byModel(b.whole), b.byModel(b.part)
+	whole, part, disturbed := b.byModel(b.whole), b.byModel(b.part), b.byModel(b.disturbed)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
@@ -86,8 +86,17 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 			if g == nil || g.Steps == 0 {
 				continue // none, or steps that never ended
 			}
+			var outer *summary.Disturbed
+			var calm stepSum
+			if !only {
+				if d := disturbed[k]; d != nil {
+					calm = d.stepSum
+				}
+				outer = b.addDisturbed(g, disturbed[k])
+			}
 			ps := b.phase(p, g)
-			ps.OnlyPartial = only
+			ps.OnlyPartial, ps.Disturbed = only, outer
+			undisturbed(&ps, g, &calm)
 			if m >= 0 {
 				ps.Model = &m
 			}

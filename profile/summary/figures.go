@@ -3,6 +3,10 @@
 package summary
 
 import (
+	"cmp"
+	"slices"
+
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/sched"
 )
@@ -33,6 +37,25 @@ type Disturbed struct {
 	Ranges []StepRange `json:"ranges"`
 	// Who ran meanwhile on CPUs for which threads were runnable, longest first.
 	Instead []sched.Culprit `json:"preempted_by"`
+}
+
+// Judged returns the number and the time of the steps that the phase's figures of operators stand for: all but
+// disturbed ones that are left out.
+func (ps *Phase) Judged() (steps, dur int64) {
+	if d := ps.Disturbed; d != nil && d.LeftOut {
+		return ps.Steps - d.Steps, ps.Dur - d.Dur
+	}
+	return ps.Steps, ps.Dur
+}
+
+// LeavesOut reports whether figures of operators of a phase of a model (-1: unknown) are without its disturbed
+// steps.
+func (s *Stat) LeavesOut(k facts.ModelKey) bool {
+	phase := cmp.Or(string(k.Phase), "unknown")
+	return slices.ContainsFunc(s.Phases, func(ps Phase) bool {
+		return ps.Phase == phase && ps.Disturbed != nil && ps.Disturbed.LeftOut &&
+			(ps.Model == nil && k.Model < 0 || ps.Model != nil && *ps.Model == k.Model)
+	})
 }
 
 // StepRange is a range of step numbers in the run: First, First+1, ... Last.
