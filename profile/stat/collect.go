@@ -51,6 +51,8 @@ type statState struct {
 	faults    memory.Collector
 	experts   experts.Collector
 	lost      summary.Lost
+	cpus      cpuSum
+	batches   batchSum
 
 	first, last int64
 	steps, ops  int64
@@ -245,6 +247,8 @@ func (b *statState) Step(s *profile.Step) error {
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
+	b.batches.step(s)
+	b.cpus.step(b, s, ops)
 	in := b.whole
 	if s.Incomplete != "" || s.Untraced != "" {
 		b.experts.Forget(s)
