@@ -209,17 +209,28 @@ func (p *page) verdictText(s *summary.Stat, f *summary.Phase, indent int) string
 	if v.Sure != "" {
 		text += " (confidence: " + v.Sure + ")"
 	}
-	sep := ": "
-	if r := p.achieved(f, v); r != "" {
-		text, sep = text+sep+r, "; "
-	}
-	for i, part := range p.parted(v) {
-		if i > 0 && p.o.Width > 0 && indent+textWidth(text+sep+part) > p.o.Width {
-			break // the small ones
+	of := p.parted(v)
+	if rate := p.achieved(f, v); rate != "" {
+		if worked(v) {
+			of = slices.Insert(of, 0, rate)
+		} else {
+			of = append(of, rate)
 		}
-		text, sep = text+sep+part, ", "
+	}
+	sep := ": "
+	for i, part := range of {
+		if i > 0 && p.o.Width > 0 && indent+textWidth(text+sep+part) > p.o.Width {
+			break // what says least
+		}
+		text, sep = text+sep+part, "; "
 	}
 	return text
+}
+
+// worked reports whether how fast a phase reads or computes is what matters most of it.
+func worked(v *summary.Verdict) bool {
+	return v.Bound == summary.BoundMemory || v.Bound == summary.BoundCompute ||
+		v.Bound == summary.BoundUnknown
 }
 
 // achieved says what a phase reads or computes a second, and what part of the peak that is. Of a phase that
@@ -271,7 +282,7 @@ func (p *page) latency(s *summary.Stat, f *summary.Phase) []string {
 	if f.Phase == "prefill" {
 		facts = append(facts, p.ttft(s)...)
 	}
-	if f.MBU != nil && f.Phase == "decode" {
+	if v := verdictOf(s, f); f.MBU != nil && f.Phase == "decode" && v != nil && worked(v) {
 		facts = append(facts, "MBU "+format.Percent(f.MBU))
 	}
 	n := format.Plural(f.Steps, "step")
