@@ -224,10 +224,13 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 
 // mapsAgain reports whether a process may have mapped a file.
 func mapsAgain(pid int, f *engine.File) bool {
-	all, err := target.Maps(pid)
-	return err != nil || slices.ContainsFunc(all, func(m target.Mapping) bool {
-		return m.Dev == f.Dev && m.Inode == f.Inode
+	again, known := promptly(func() bool {
+		all, err := target.Maps(pid)
+		return err != nil || slices.ContainsFunc(all, func(m target.Mapping) bool {
+			return m.Dev == f.Dev && m.Inode == f.Inode
+		})
 	})
+	return again || !known
 }
 
 // describe updates the trace's record of the process.
