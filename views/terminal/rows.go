@@ -94,7 +94,7 @@ func (p *page) phaseRows(s *summary.Stat, f *summary.Phase, t *opTable) {
 			format.Percent(&part)), dim)
 	}
 	left := int64(0)
-	if d := f.Disturbed; d != nil && d.LeftOut {
+	if d := f.Disturbed; d != nil && d.LeftOut && s.By != facts.ByStep {
 		left = d.Steps
 		t.note(fmt.Sprintf("operators of %s are left out", format.Plural(left, "disturbed step")), dim)
 	}

@@ -38,7 +38,7 @@ func (p *page) roof(s *summary.Stat) {
 		p.line(roofText(k.Roofs[i:], p.o.clean(k.Source)), dim)
 	}
 	if k.Doubtful {
-		p.line("Other work disturbed the measurement of these peaks: the machine may give more. On a quiet machine: profinfer peaks", warn)
+		p.line("Other work disturbed the measurement of these peaks: the real ones may be higher. On a quiet machine: profinfer peaks", warn)
 	}
 }
 
@@ -55,7 +55,7 @@ func roofText(rs []roof.UsedRoof, source string) string {
 		if i == 0 && r.GBps != nil {
 			read := format.Decimal(r.GBps) + " GB/s"
 			if r.StreamGBps != nil {
-				read += " (" + format.Decimal(r.StreamGBps) + " in one stream a thread)"
+				read += " (" + format.Decimal(r.StreamGBps) + " with one stream per thread)"
 			}
 			facts = append(facts, read)
 		}
