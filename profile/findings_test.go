@@ -36,7 +36,7 @@ func TestFindingsOfASteadyRun(t *testing.T) {
 			t.Errorf("finding %d gives back more than the one before", i)
 		}
 	}
-	for _, kind := range []string{"slow_step", "slow_weight", "interference", "wait", "layer", "gap",
+	for _, kind := range []string{"slow_step", "slow_weight", "contention", "wait", "layer", "outside_operators",
 		"between_steps"} {
 		for _, phase := range []string{"prefill", "decode"} {
 			if f := finding(s, kind, phase); f != nil {
@@ -182,7 +182,7 @@ func TestFindingSlowStep(t *testing.T) {
 func TestFindingGaps(t *testing.T) {
 	r := made()
 	r.Gap = 20_000
-	f := finding(statOf(t, stat.Options{}, nil, "op", r), "gap", "decode")
+	f := finding(statOf(t, stat.Options{}, nil, "op", r), "outside_operators", "decode")
 	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 ||
 		!strings.Contains(f.Text, "30.0 µs in no graph") {
 		t.Errorf("%+v", f)

@@ -313,7 +313,7 @@ func TestRemoteVerdict(t *testing.T) {
 		"ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs a step (50 %)") {
 		t.Errorf("heaviest: %s", kinds["heaviest"])
 	}
-	for _, k := range []string{"gap", "between_steps"} {
+	for _, k := range []string{"outside_operators", "between_steps"} {
 		if kinds[k] != "" {
 			t.Errorf("%s although another process computed then: %s", k, kinds[k])
 		}

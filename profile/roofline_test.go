@@ -278,7 +278,7 @@ func TestRooflineOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(j); !strings.Contains(s, `"groups":[]`) || !strings.Contains(s, `"roofs":[]`) ||
+	if s := string(j); !strings.Contains(s, `"groups":[]`) || !strings.Contains(s, `"rooflines":[]`) ||
 		strings.Contains(s, "counters") {
 		t.Errorf("%s", s)
 	}

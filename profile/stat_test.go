@@ -441,7 +441,7 @@ func TestStatJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &v); err != nil {
 		t.Fatal(err)
 	}
-	if v["schema_version"] != 1. {
+	if v["schema_version"] != float64(summary.Schema) {
 		t.Errorf("schema_version is %v", v["schema_version"])
 	}
 	empty, _ := json.Marshal(stat.New(stat.Options{}).Finish(&profile.Header{}))

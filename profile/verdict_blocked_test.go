@@ -58,10 +58,10 @@ func TestVerdictBlocked(t *testing.T) {
 	s := blockedStat(t, 1, r, nil)
 	v := verdictOf(t, s, "decode")
 	is(t, v, summary.BoundDisk, summary.SureMedium)
-	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "interference") != 0 ||
+	if x := causeOf(v, "disk"); math.Abs(x-40e6/dur(s)) > 0.001 || causeOf(v, "contention") != 0 ||
 		evidenceOf(v, "disk") != x {
 		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x,
-			evidenceOf(v, "disk"), causeOf(v, "interference"), 40e6/dur(s))
+			evidenceOf(v, "disk"), causeOf(v, "contention"), 40e6/dur(s))
 	}
 	if !strings.Contains(v.Text, "a thread is blocked") || !strings.Contains(v.Why, "record --faults") {
 		t.Errorf("%q, %q", v.Text, v.Why)
@@ -88,14 +88,14 @@ func TestVerdictBlocked(t *testing.T) {
 	// Half of the time it was woken, and another ran: each has its half, and neither more than the other.
 	s = blockedStat(t, 0.5, r, nil)
 	v = verdictOf(t, s, "decode")
-	if a, b := causeOf(v, "disk"), causeOf(v, "interference"); math.Abs(a-20e6/dur(s)) > 0.001 ||
+	if a, b := causeOf(v, "disk"), causeOf(v, "contention"); math.Abs(a-20e6/dur(s)) > 0.001 ||
 		math.Abs(b-20e6/dur(s)) > 0.001 {
 		t.Errorf("the disk takes %g, interference %g, want %g each", a, b, 20e6/dur(s))
 	}
 
 	// Slept otherwise.
 	v = verdictOf(t, blockedStat(t, 0, r, nil), "decode")
-	if causeOf(v, "disk") != 0 || causeOf(v, "interference") == 0 {
+	if causeOf(v, "disk") != 0 || causeOf(v, "contention") == 0 {
 		t.Errorf("not blocked: %+v", v.Causes)
 	}
 }

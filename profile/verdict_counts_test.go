@@ -194,8 +194,8 @@ func TestVerdictDisk(t *testing.T) {
 			dur = p.TracedDur
 		}
 	}
-	if x := causeOf(v, "disk"); math.Abs(x-40e6/float64(dur)) > 0.001 || causeOf(v, "interference") != 0 {
-		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "interference"),
+	if x := causeOf(v, "disk"); math.Abs(x-40e6/float64(dur)) > 0.001 || causeOf(v, "contention") != 0 {
+		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "contention"),
 			40e6/float64(dur))
 	}
 	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "of which there were 56") {

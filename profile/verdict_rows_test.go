@@ -98,7 +98,7 @@ func TestRowVerdicts(t *testing.T) {
 	d := phaseOf(t, statOf(t, stat.Options{}, nil, "op", made()), "decode")
 	b, err := json.Marshal(d.Rows[0].Bound)
 	if err != nil || !strings.Contains(string(b),
-		`"bound":"memory","among":[],"sure":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
+		`"bound":"memory","among":[],"confidence":"medium","of_peak_gbps":null,"of_peak_flops":null,"why":"`) {
 		t.Errorf("%s, %v", b, err)
 	}
 }

@@ -284,11 +284,11 @@ func TestVerdictInterference(t *testing.T) {
 			dur = p.TracedDur
 		}
 	}
-	if x := causeOf(v, "interference"); math.Abs(x-40e6/float64(dur)) > 0.001 {
+	if x := causeOf(v, "contention"); math.Abs(x-40e6/float64(dur)) > 0.001 {
 		t.Errorf("interference takes %g, want %g", x, 40e6/float64(dur))
 	}
 	f := s.Findings[0]
-	if f.Kind != "interference" || math.Abs(*f.Gain-5e6) > 1e3 || f.Target.View != "time" ||
+	if f.Kind != "contention" || math.Abs(*f.Gain-5e6) > 1e3 || f.Target.View != "time" ||
 		f.Target.Params["step"] == "" {
 		t.Errorf("the first finding is %+v", f)
 	}
@@ -438,7 +438,7 @@ func TestVerdictJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"verdicts":[{"phase":"decode","model":0,"bound":"memory","among":[],"sure":"medium","text":"Decode is`, `"findings":[{"kind":`, `"evidence":[{"name":`, `"target":{"view":`} {
+	for _, want := range []string{`"verdicts":[{"phase":"decode","model":0,"bound":"memory","among":[],"confidence":"medium","text":"Decode is`, `"findings":[{"kind":`, `"evidence":[{"name":`, `"target":{"view":`} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("no %s", want)
 		}

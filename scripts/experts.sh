@@ -166,9 +166,9 @@ jq -rs --argjson names "$names" --arg memory "$memory" --arg size "$size" '
     | ([.faults.phases[] | select(.phase == "decode")][0].share) as $in
     | (.faults.files | max_by(.bytes)) as $m
     | [$names[$i], ($p.tokens_per_s | three), ($d.tokens_per_s | three), ($d.experts.bytes_per_step | bytes) + " of " + ($d.experts.bytes_of_all_experts | bytes),
-       ($d.experts.again_share | percent), ($d.experts.again_by_chance | percent),
+       ($d.experts.reused_share | percent), ($d.experts.reused_by_chance | percent),
        (.faults.read_bytes | bytes), (.faults.read_faults_bytes | bytes), (.faults.major | tostring), ($in | percent),
-       (if $m.bytes > 0 then ($m.in_start_bytes / $m.bytes | percent) + " to " + ($m.in_end_bytes / $m.bytes | percent) else "-" end)] | row),
+       (if $m.bytes > 0 then ($m.resident_start_bytes / $m.bytes | percent) + " to " + ($m.resident_end_bytes / $m.bytes | percent) else "-" end)] | row),
   "", "Median of a product of one token by how many of its experts the step before did not use (how many products):", "",
   ([$stats[] | phase("decode").experts.products[].new[].new] | unique) as $news
   | (["run", "product"] + ($news | map(tostring)) + ["a new one adds"] | row),
@@ -178,7 +178,7 @@ jq -rs --argjson names "$names" --arg memory "$memory" --arg size "$size" '
       + [$w.per_new_ns | if . == null then "-" elif . < 0 then "-" + (-. | time) else time end] | row),
   "", "How often a decode step uses experts that the one before used, how much the busiest is used, and how many are never used:", "",
   (["layer", "again", "busiest, of the mean", "unused"] | row), ([range(4) | "---"] | row),
-  ($stats[0] | phase("decode").experts.layers[] | [(.layer | tostring), (.again_share | percent), (.imbalance + 1 | three), "\(.unused) of \(.experts)"] | row),
+  ($stats[0] | phase("decode").experts.layers[] | [(.layer | tostring), (.reused_share | percent), (.imbalance + 1 | three), "\(.unused) of \(.experts)"] | row),
   "", "What a cache of so many experts a layer would have held of the choices:", "",
   ($stats[0] | phase("decode").experts.cache | (map(.experts | tostring) | row), (map("---") | row), (map(.hits | percent) | row))' "${files[@]}"
 [ -z "$bad" ] || die "major faults by class do not add up to what the kernel counted"

@@ -44,6 +44,6 @@ for model in "$@"; do
       | ($stat.phases[] | select(.phase == $v.phase and .model == $v.model)) as $p
       | "| \($name) | \($threads) | \(.phase) | \($p.tokens_per_s | three) | \($e.gb_per_s | three) | \($e.of_peak_gb_per_s | percent) | \($e.gflop_per_s | three) | " +
         "\($e.of_peak_gflop_per_s | percent) | \($e.flop_per_byte | three) (\($e.ridge | three)) | \($p.wait_share | percent), \($p.off_cpu_share | percent) | " +
-        "\(.bound)\(if .among != [] then " (" + (.among | join(", ")) + ")" else "" end) | \(.sure) |"'
+        "\(.bound)\(if .among != [] then " (" + (.among | join(", ")) + ")" else "" end) | \(.confidence) |"'
   done
 done

@@ -189,7 +189,7 @@ func TestCounters(t *testing.T) {
 			c := points[id]
 			seen++
 			for col, want := range map[string]*float64{"flop_per_byte": p.Intensity, "gflop_per_s": p.GFlops,
-				"gb_per_s": p.GBps, "share": p.Share, "of_roof": p.OfRoof} {
+				"gb_per_s": p.GBps, "share": p.Share, "of_peak": p.OfRoof} {
 				if c == nil || want == nil && c[col] != "" || want != nil && !near(c[col], *want) {
 					t.Errorf("roofline, %s: %s is %q, want %v", id, col, c[col], want)
 				}

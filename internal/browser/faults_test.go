@@ -67,7 +67,7 @@ func compareFaults(t *testing.T, file string, data json.RawMessage) {
 		}
 		id := fmt.Sprint(int64(offset))
 		n++
-		for _, col := range []string{"bytes", "in_start_bytes", "in_end_bytes"} {
+		for _, col := range []string{"bytes", "resident_start_bytes", "resident_end_bytes"} {
 			if v, ok := tensors[id][col]; !ok || !same(v, r[col]) {
 				t.Errorf("%v at %s: %s is %q, the table says %v", r["tensor"], id, col, v, r[col])
 			}

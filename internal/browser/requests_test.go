@@ -158,7 +158,7 @@ func compareRequests(t *testing.T, name string, f *requestFigures, q, stat map[s
 	case "speculative":
 		if fmt.Sprint(f.Lanes) != "[0 1 1.073741831e+09]" ||
 			f.Plots["acceptance"] != 2*profiletest.SpeculativeRounds ||
-			f.Plots["token-gap"] != object(q["token_gap"])["n"] {
+			f.Plots["token-gap"] != object(q["itl"])["n"] {
 			t.Errorf("lanes %v, plots %v", f.Lanes, f.Plots)
 		}
 		// The first step that verifies: none of the first slot's tokens was accepted, none of the second's.
@@ -236,7 +236,7 @@ func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any)
 	number := func(key string) func(map[string]any) string {
 		return func(o map[string]any) string { return fmt.Sprint(o[key]) }
 	}
-	in := object(s["interference"])
+	in := object(s["contention"])
 	if s["slow_steps"] != 0.0 {
 		table("causes of slow steps", list(s["causes"]), number("cause"))
 	}

@@ -236,7 +236,7 @@ func TestQuietCulprit(t *testing.T) {
 			t.Errorf("it is on CPU %d, not %v", cpu, by.CPUs)
 		}
 		for _, f := range stat.Findings {
-			if f.Kind == "interference" {
+			if f.Kind == "contention" {
 				t.Log(f.Text)
 				if strings.Contains(f.Text, "they share CPUs") {
 					t.Errorf("the team is blamed: %s", f.Text)

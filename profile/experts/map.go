@@ -9,7 +9,7 @@ import (
 )
 
 // ExpertMapSchema is the version of [Map]'s JSON form. Fields may be added without raising it.
-const ExpertMapSchema = 1
+const ExpertMapSchema = 2
 
 // ExpertMapCells is how many choices a [MapBuilder] keeps by default: in a mixture of 24 layers with 4
 // experts per token, those of some 20,000 tokens.
@@ -55,7 +55,7 @@ type MapLayer struct {
 	Width           int  `json:"width"`
 	// ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
 	// used before / experts, divided by the sum of used.
-	ByChance *float64  `json:"again_by_chance"`
+	ByChance *float64  `json:"reused_by_chance"`
 	Cache    []float64 `json:"cache"` // as in the phase
 }
 

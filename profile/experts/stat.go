@@ -22,8 +22,8 @@ type Stat struct {
 	BytesAll *float64 `json:"bytes_of_all_experts"`
 	// Again is the share of a batch's experts that the previous batch of the same context and phase chose as
 	// well; ByChance is what it would be if each token chose at random. nil: no two consecutive batches.
-	Again    *float64 `json:"again_share"`
-	ByChance *float64 `json:"again_by_chance"`
+	Again    *float64 `json:"reused_share"`
+	ByChance *float64 `json:"reused_by_chance"`
 	// Cache is the simulated hit rate of an LRU cache of Experts experts per layer: the share of choices
 	// whose reuse distance (the number of other experts chosen since) is below Experts. The first choice of
 	// an expert is a miss. It is empty where no expert could be chosen twice.
@@ -53,13 +53,13 @@ type Layer struct {
 	Unused    int     `json:"unused"`
 	// Distinct is the mean number of distinct experts per batch.
 	Distinct float64  `json:"distinct_per_batch"`
-	Again    *float64 `json:"again_share"`
+	Again    *float64 `json:"reused_share"`
 }
 
 // Cache is the hit rate of a cache with a given number of experts per layer.
 type Cache struct {
 	Experts int     `json:"experts"`
-	Hits    float64 `json:"hits"`
+	Hits    float64 `json:"hit_rate"`
 }
 
 // Product is the matmuls of one weight with chosen experts.

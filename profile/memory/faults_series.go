@@ -5,7 +5,7 @@ package memory
 import "github.com/profinfer/profinfer/profile"
 
 // FaultSeriesSchema is the version of the JSON form of [Series]. Fields may be added without raising it.
-const FaultSeriesSchema = 1
+const FaultSeriesSchema = 2
 
 // Limits of a Series. What is beyond is counted, never dropped silently.
 const (
@@ -92,7 +92,7 @@ type FaultExpertLayer struct {
 	Major []int64 `json:"major"`
 	Wait  []int64 `json:"wait_ns"` // nil: unknown
 	Read  []int64 `json:"read_bytes"`
-	InEnd []int64 `json:"in_end_bytes"` // nil: unknown
+	InEnd []int64 `json:"resident_end_bytes"` // nil: unknown
 }
 
 // DelayedOperator sums up the operators of one row of a Stat by weight in one phase.
@@ -119,8 +119,8 @@ type FileMap struct {
 	Path    string `json:"path"`
 	Bytes   int64  `json:"bytes"`
 	Page    int64  `json:"page_bytes"`
-	InStart *int64 `json:"in_start_bytes"`
-	InEnd   *int64 `json:"in_end_bytes"`
+	InStart *int64 `json:"resident_start_bytes"`
+	InEnd   *int64 `json:"resident_end_bytes"`
 	Stayed  *int64 `json:"stayed_bytes"` // in memory both at the start and at the end
 	Failed  string `json:"failed,omitempty"`
 	Mapped  bool   `json:"mapped"`      // as in FileMemory.Mapped
@@ -155,8 +155,8 @@ type FileTensor struct {
 	Group   int                 `json:"group"` // the group in which it begins
 	Offset  int64               `json:"offset"`
 	Bytes   int64               `json:"bytes"`
-	InStart *int64              `json:"in_start_bytes"`
-	InEnd   *int64              `json:"in_end_bytes"`
+	InStart *int64              `json:"resident_start_bytes"`
+	InEnd   *int64              `json:"resident_end_bytes"`
 	Stayed  *int64              `json:"stayed_bytes"`
 }
 

@@ -20,8 +20,8 @@ type FileMemory struct {
 	Bytes int64  `json:"bytes"`
 	// InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
 	// began, or when the file was first seen, and at the end. nil: unknown.
-	InStart *int64 `json:"in_start_bytes"`
-	InEnd   *int64 `json:"in_end_bytes"`
+	InStart *int64 `json:"resident_start_bytes"`
+	InEnd   *int64 `json:"resident_end_bytes"`
 	// Failed says why they are unknown.
 	Failed string `json:"failed,omitempty"`
 	// Mapped: a tensor that the engine computes with is in the file's mapping. Otherwise the file's contents
@@ -37,8 +37,8 @@ type ClassMemory struct {
 	Class   profile.MemoryClass `json:"class"` // MemFile: in no tensor that was seen
 	Tensors int                 `json:"tensors"`
 	Bytes   int64               `json:"bytes"`
-	InStart *int64              `json:"in_start_bytes"`
-	InEnd   *int64              `json:"in_end_bytes"`
+	InStart *int64              `json:"resident_start_bytes"`
+	InEnd   *int64              `json:"resident_end_bytes"`
 }
 
 // TensorMemory reports how much of a tensor in a file was in memory.

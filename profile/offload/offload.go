@@ -27,7 +27,7 @@ type Offload struct {
 	// UntilDone is the mean time from a step's begin to when its results were there, Call the part of it in
 	// the step's call, and TokensPerS the corresponding tokens per second, over steps that handed graphs to a
 	// device and were seen to wait for them: the step's call can return long before. nil: there was none.
-	UntilDone  *float64 `json:"step_until_done_ns"`
+	UntilDone  *float64 `json:"step_end_to_end_ns"`
 	Call       *float64 `json:"step_call_ns"`
 	TokensPerS *float64 `json:"tokens_per_s"`
 	BackendWork

@@ -23,12 +23,12 @@ type Sequences struct {
 	Warmups  int64     `json:"warmups"`
 	// Sequences counts those that had a request; AtOnce is the most that shared a batch.
 	Sequences int `json:"sequences"`
-	AtOnce    int `json:"at_once"`
+	AtOnce    int `json:"max_sequences_per_batch"`
 	// Over the requests listed, without warm-ups; nil where no request has the figure.
 	TTFT *Spread `json:"ttft"`
 	TPOT *Spread `json:"tpot"` // of the requests' means
 	// TokenGap is the inter-token latency, over the tokens of all requests.
-	TokenGap *Spread `json:"token_gap"`
+	TokenGap *Spread `json:"itl"`
 	// Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first.
 	Speculation []Speculation `json:"speculation"`
 	// relative error of the tokens' p95; those over requests are exact

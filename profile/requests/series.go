@@ -17,7 +17,7 @@ type Series struct {
 	// TPOT is over the means of the requests that Sequences lists, TokenGap (inter-token latency) over the
 	// tokens of all requests. nil: no request has the figure.
 	TPOT     *Dist `json:"tpot"`
-	TokenGap *Dist `json:"token_gap"`
+	TokenGap *Dist `json:"itl"`
 	// Speculation matches Sequences.Speculation: the same contexts in the same order.
 	Speculation []SpeculationSeries `json:"speculation"`
 }

@@ -33,7 +33,7 @@ type Speculation struct {
 	// that only computed again what was accepted, as happens with models whose state cannot be rolled back by
 	// a token.
 	Steps  int64 `json:"steps"`
-	Again  int64 `json:"steps_again"`
+	Again  int64 `json:"recomputed_steps"`
 	Rounds int64 `json:"rounds"`
 	// Drafted counts all tokens verified. Accepted counts those of the Seen rounds, which verified
 	// SeenDrafted.

@@ -61,7 +61,7 @@ type Used struct {
 	Missing  string `json:"missing"`  // why there are none
 	Doubtful bool   `json:"doubtful"` // other work disturbed the measurement: they may be too low
 	// by number of threads and type of weights, as seen in the run
-	Roofs []UsedRoof `json:"roofs"`
+	Roofs []UsedRoof `json:"rooflines"`
 }
 
 // UsedRoof is the roof of one type of weights.

@@ -9,7 +9,7 @@ import (
 )
 
 // RooflineSchema is the version of Roofline's JSON form. Fields may be added without raising it.
-const RooflineSchema = 1
+const RooflineSchema = 2
 
 // maxRooflinePoints bounds the points of a group, maxRooflineTeams the numbers of threads distinguished in a
 // phase. What is beyond is counted.
@@ -72,7 +72,7 @@ type RooflinePoint struct {
 	// OfRoof is the rate as a fraction of it. It can be above 1: data in a cache is read faster than from
 	// memory.
 	Limit  string   `json:"limit"`
-	OfRoof *float64 `json:"of_roof"`
+	OfRoof *float64 `json:"of_peak"`
 
 	Counts []summary.Count `json:"counts,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Schema is the version of Series' JSON form. Fields may be added without raising it.
-const Schema = 1
+const Schema = 2
 
 const (
 	// maxSlowest is how many of a phase's slowest steps are kept individually.
@@ -94,7 +94,7 @@ type StepPoint struct {
 	Attn      *int64 `json:"attn_ns"`   // attention: scores, softmax, values
 	Other     *int64 `json:"other_ns"`
 	Backends  *int64 `json:"backends_ns"` // graphs of backends whose operators cannot be seen
-	Gap       *int64 `json:"gap_ns"`
+	Gap       *int64 `json:"outside_operators_ns"`
 	Probe     *int64 `json:"probe_ns"` // an estimate, excluded from the three kinds
 	Overlap   *int64 `json:"overlap_ns"`
 	// Sums over threads, in operators.

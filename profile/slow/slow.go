@@ -10,7 +10,7 @@ import (
 )
 
 // SlowSchema is the version of Slow's JSON form. Fields may be added without raising it.
-const SlowSchema = 1
+const SlowSchema = 2
 
 // Cause is what a part of a slow step's excess is attributed to.
 type Cause string
@@ -35,7 +35,7 @@ const (
 	SlowRecording Cause = "recording" // the recorder's probes copied a new graph's definition
 	// the hypervisor ran something else: an estimate, from the kernel's totals
 	SlowSteal       Cause = "steal"
-	SlowUnexplained Cause = "unexplained" // the rest
+	SlowUnexplained Cause = "unattributed" // the rest
 )
 
 // The rule's thresholds; docs/slow.md explains them.
@@ -77,7 +77,7 @@ type Slow struct {
 	Dur       int64   `json:"dur_ns"` // their total time
 	// Steps that were not judged: incomplete, or with fewer than four neighbours.
 	Partial int64 `json:"partial_steps"`
-	Alone   int64 `json:"steps_without_neighbours"`
+	Alone   int64 `json:"steps_without_baseline"`
 
 	Slow    int64  `json:"slow_steps"`
 	SlowDur int64  `json:"slow_ns"`   // their total time
@@ -91,7 +91,7 @@ type Slow struct {
 	HasSched bool `json:"has_sched"` // scheduling was recorded
 	HasOps   bool `json:"has_operators"`
 	// Interference sums up who ran in place of computing threads, over all steps, slow or not.
-	Interference Interference `json:"interference"`
+	Interference Interference `json:"contention"`
 }
 
 // Step is one slow step. Its parts add up to Excess, in nanoseconds.
@@ -109,7 +109,7 @@ type Step struct {
 	Over     float64 `json:"excess_share"`
 	// Neighbours counts the steps of its kind that it was compared with, Typical those that make the
 	// baseline.
-	Neighbours int    `json:"neighbours"`
+	Neighbours int    `json:"compared_with"`
 	Typical    int    `json:"typical"`
 	Parts      []Part `json:"parts"` // the longest first
 	Ops        []Op   `json:"operators"`
@@ -118,11 +118,11 @@ type Step struct {
 	// NewExperts counts experts that tokens chose and the previous step of its kind did not use, over all
 	// layers; UsualNewExperts is the mean over the baseline's steps.
 	NewExperts      *int64   `json:"new_experts"`
-	UsualNewExperts *float64 `json:"usual_new_experts"`
+	UsualNewExperts *float64 `json:"baseline_new_experts"`
 	// KHz is the mean frequency of its CPUs around its time, UsualKHz the median of these CPUs over the run,
 	// where the kernel reports frequencies.
 	KHz      *float64 `json:"khz"`
-	UsualKHz *float64 `json:"usual_khz"`
+	UsualKHz *float64 `json:"median_khz"`
 	// Doubts lists what is unknown about the step, in sentences.
 	Doubts []string `json:"doubts"`
 }
@@ -153,8 +153,8 @@ type Op struct {
 	Layer *int   `json:"layer"`
 	Op    string `json:"op"`
 	Dur   int64  `json:"dur_ns"`
-	Usual int64  `json:"usual_ns"` // a running estimate of its median
-	Most  Cause  `json:"most"`     // the cause of most of the difference
+	Usual int64  `json:"median_ns"` // a running estimate of its median
+	Most  Cause  `json:"most"`      // the cause of most of the difference
 }
 
 // Interference sums up who ran on CPUs in place of computing threads.
@@ -192,8 +192,8 @@ type Interferer struct {
 	// Ops are the delayed operators, Displaced the threads whose CPU it took, and Waited the threads that
 	// waited for them at the operator's end.
 	Ops       []PaidBy `json:"operators"`
-	Displaced []PaidBy `json:"displaced"`
-	Waited    []PaidBy `json:"waited"`
+	Displaced []PaidBy `json:"preempted_threads"`
+	Waited    []PaidBy `json:"waiting_threads"`
 }
 
 // PaidBy is what something lost.

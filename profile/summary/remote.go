@@ -23,8 +23,8 @@ type Remote struct {
 	// Sent is the time from when the client begins to hand the graph over to when the server begins to
 	// compute it. Queued is the part of Sent in which the server still computed the previous graph. Server is
 	// computing time. Operators is the part of Server in operators, nil where none were recorded.
-	Sent      float64  `json:"sent_ns"`
-	Queued    float64  `json:"queued_ns"`
+	Sent      float64  `json:"request_ns"`
+	Queued    float64  `json:"server_queue_ns"`
 	Computed  float64  `json:"server_ns"`
 	Operators *float64 `json:"operators_ns"`
 	// Waited counts the graphs that the client was seen to wait for. The other figures are of these: Client
@@ -33,15 +33,15 @@ type Remote struct {
 	// previous one. nil if there was none.
 	Waited   int64    `json:"waited_graphs"`
 	Client   *float64 `json:"client_ns"`
-	Answered *float64 `json:"answered_ns"`
-	Wire     *float64 `json:"wire_ns"`
+	Answered *float64 `json:"response_ns"`
+	Wire     *float64 `json:"rpc_overhead_ns"`
 	// ToServer and FromServer are bytes of tensors that a step copied, means of the complete steps; nil:
 	// unknown.
 	ToServer   *float64 `json:"to_server_bytes_per_step"`
 	FromServer *float64 `json:"from_server_bytes_per_step"`
 	// StepDur is the mean time from a step's begin to when its results were there, of steps whose wait was
 	// seen: the call itself can return long before. TokensPerS is of the same steps. nil: unknown.
-	StepDur    *float64 `json:"step_until_done_ns"`
+	StepDur    *float64 `json:"step_end_to_end_ns"`
 	TokensPerS *float64 `json:"tokens_per_s"`
 	WaitShare  *float64 `json:"wait_share"` // of the server threads' time in operators
 	OffCPU     *float64 `json:"off_cpu_share"`

@@ -17,7 +17,7 @@ import (
 )
 
 // Schema is the version of Stat's JSON form. Fields may be added without raising it.
-const Schema = 1
+const Schema = 2
 
 // Stat is the statistics of a run. Times are nanoseconds, sizes bytes, shares 0 to 1. A nil pointer is an
 // unknown value: null in JSON, never 0.
@@ -123,7 +123,7 @@ type Phase struct {
 	StepMaxID   int64    `json:"step_max"`
 	// Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
 	// without scheduling events.
-	StepMaxInstead []sched.Culprit `json:"step_max_ran_instead"`
+	StepMaxInstead []sched.Culprit `json:"step_max_preempted_by"`
 	// Absent where no step handed anything over. Async counts the steps that did. Unseen counts those whose
 	// results no thread was seen to wait for, which the times above leave out. EndToEnd is the sum of these
 	// times; for the other steps only the calls' times are known.
@@ -143,8 +143,8 @@ type Phase struct {
 	OpsDur    *int64 `json:"operators_ns"` // nil: operators were not recorded
 	// Probe is the estimated part of OpsDur that the probes took; shares and rates exclude it.
 	Probe   *int64 `json:"probe_ns"`
-	Overlap *int64 `json:"overlap_ns"` // operators that ran in parallel count twice in OpsDur
-	Gap     *int64 `json:"gap_ns"`     // time in the steps outside operators and such graphs
+	Overlap *int64 `json:"overlap_ns"`           // operators that ran in parallel count twice in OpsDur
+	Gap     *int64 `json:"outside_operators_ns"` // time in the steps outside operators and such graphs
 	// BackendDur is the time in which such a graph ran and no operator; nil if there was none. Backends are
 	// its parts, the longest first.
 	BackendDur *int64    `json:"backends_ns"`
@@ -153,7 +153,7 @@ type Phase struct {
 	MatMul     *float64 `json:"matmul_share"` // weight matmuls
 	Attn       *float64 `json:"attn_share"`   // attention: scores, softmax, values
 	Other      *float64 `json:"other_share"`
-	GapShare   *float64 `json:"gap_share"`
+	GapShare   *float64 `json:"outside_operators_share"`
 	ProbeShare *float64 `json:"probe_share"`
 	Backend    *float64 `json:"backends_share"`
 	// Shares of the threads' time in operators.
@@ -251,11 +251,11 @@ type Thread struct {
 	Util      *float64 `json:"utilisation"` // busy / steps
 	Imbalance *float64 `json:"imbalance"`   // its utilisation / that of all the process's threads - 1
 	// From scheduling events, over the whole recording; nil and empty where none were recorded.
-	Preempted *int64          `json:"preempted"`   // times it was taken off a CPU while runnable
-	Slept     *int64          `json:"slept"`       // times it gave up its CPU
-	Runnable  *int64          `json:"runnable_ns"` // time it was runnable while another ran
-	Instead   []sched.Culprit `json:"ran_instead"` // who then ran on the CPU it wanted, longest first
-	WokenBy   []sched.Culprit `json:"woken_by"`    // most often first
+	Preempted *int64          `json:"preempted"`    // times it was taken off a CPU while runnable
+	Slept     *int64          `json:"slept"`        // times it gave up its CPU
+	Runnable  *int64          `json:"runnable_ns"`  // time it was runnable while another ran
+	Instead   []sched.Culprit `json:"preempted_by"` // who then ran on the CPU it wanted, longest first
+	WokenBy   []sched.Culprit `json:"woken_by"`     // most often first
 }
 
 // Lost is what the recording did not capture.
@@ -270,8 +270,8 @@ type Lost struct {
 	UnknownShapes int64           `json:"unknown_shapes"` // graph executions without a definition
 	PartShapes    int64           `json:"part_shapes"`    // graph executions whose definition is incomplete
 	Aborted       int64           `json:"aborted_graphs"`
-	Torn          string          `json:"torn"`              // what is wrong with the file, empty if nothing
-	Cut           bool            `json:"cut"`               // the recording did not end cleanly
+	Torn          string          `json:"damage"`            // what is wrong with the file, empty if nothing
+	Cut           bool            `json:"truncated"`         // the recording did not end cleanly
 	StepRows      int64           `json:"step_rows_dropped"` // by step: rows not kept, the shortest steps
 }
 

@@ -6,13 +6,13 @@ package summary
 type Bound string
 
 const (
-	BoundMemory       Bound = "memory"       // reading weights and the KV cache
-	BoundCompute      Bound = "compute"      // the cores' own work
-	BoundWait         Bound = "wait"         // threads wait for each other, or sleep
-	BoundDisk         Bound = "disk"         // pages of the model are read from disk: major faults
-	BoundInterference Bound = "interference" // threads were runnable, and others ran on their CPUs
-	BoundOutside      Bound = "outside"      // no operator runs
-	BoundMixed        Bound = "mixed"        // several of these, none of which has half of the time
+	BoundMemory       Bound = "memory"     // reading weights and the KV cache
+	BoundCompute      Bound = "compute"    // the cores' own work
+	BoundWait         Bound = "wait"       // threads wait for each other, or sleep
+	BoundDisk         Bound = "disk"       // pages of the model are read from disk: major faults
+	BoundInterference Bound = "contention" // threads were runnable, and others ran on their CPUs
+	BoundOutside      Bound = "outside"    // no operator runs
+	BoundMixed        Bound = "mixed"      // several of these, none of which has half of the time
 	BoundUnknown      Bound = "unknown"
 )
 
@@ -32,9 +32,9 @@ type Verdict struct {
 	// Among lists the parts of a mixed bound, largest first, or for an unknown bound the candidates that
 	// could not be distinguished. Otherwise it is empty.
 	Among    []Bound    `json:"among"`
-	Sure     string     `json:"sure"` // high, medium, low; empty where the bound is unknown
-	Text     string     `json:"text"` // the verdict as a sentence
-	Why      string     `json:"why"`  // why confidence is not higher, in sentences; empty if it is high
+	Sure     string     `json:"confidence"` // high, medium, low; empty where the bound is unknown
+	Text     string     `json:"text"`       // the verdict as a sentence
+	Why      string     `json:"why"`        // why confidence is not higher, in sentences; empty if it is high
 	Names    []string   `json:"names"`
 	Causes   []Cause    `json:"causes"` // what the steps' time went to, largest first
 	Evidence []Evidence `json:"evidence"`
@@ -44,7 +44,7 @@ type Verdict struct {
 // as their mean.
 type Cause struct {
 	Bound Bound `json:"bound"`
-	// products, attention, other, wait, sleep, disk, interference, outside, backends, probes
+	// weight_matmul, attention, other, wait, sleep, disk, contention, outside, backends, probes
 	What    string  `json:"what"`
 	Share   float64 `json:"share"`       // of the time of the phase's steps whose operators were recorded
 	PerStep float64 `json:"per_step_ns"` // mean
@@ -54,13 +54,13 @@ type Cause struct {
 type Evidence struct {
 	Name  string   `json:"name"`
 	Value *float64 `json:"value"` // nil: unknown
-	Unit  string   `json:"unit"`  // share, GB/s, GFLOP/s, flop/B, ns, B, count
+	Unit  string   `json:"unit"`  // share, GB/s, GFLOP/s, FLOP/byte, ns, B, count
 	Text  string   `json:"text"`  // description
 }
 
 // Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
 type Finding struct {
-	// Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
+	// Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators, between_steps, layer,
 	// backends, probes. The kinds heaviest and slow_class have no gain.
 	Kind  string   `json:"kind"`
 	Phase string   `json:"phase"`
@@ -83,7 +83,7 @@ type RowVerdict struct {
 	// Among lists the parts of a mixed bound, largest first, or for an unknown bound the candidates that
 	// could not be distinguished.
 	Among []Bound `json:"among"`
-	Sure  string  `json:"sure"` // high, medium, low; empty where the bound is unknown
+	Sure  string  `json:"confidence"` // high, medium, low; empty where the bound is unknown
 	// OfPeakGBps and OfPeakFlops are the fractions of the operators' work (their threads' mean busy time) in
 	// which, at the machine's roof, their bytes could be read and their flops computed. Above 1, bytes came
 	// from a cache. nil: the roof is unknown, or the bytes or flops are.

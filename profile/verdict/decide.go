@@ -278,7 +278,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 		return
 	case c.arithPeak != nil:
 		add("The memory's peak is not known: what was reached elsewhere in this run stands for it.")
-	case c.mem == nil && c.arith == nil && c.what == "products":
+	case c.mem == nil && c.arith == nil && c.what == "weight_matmul":
 		add("There is no other phase in this recording that shows what this machine can read and compute, and its peaks are not measured (profinfer peaks).")
 	default:
 		add("The machine's peaks are not measured (profinfer peaks): what it reached elsewhere in this run stands for them.")
@@ -292,7 +292,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 				format.Plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
 		}
 	}
-	if memory && c.what == "products" && c.mem == nil && !c.counted.any() {
+	if memory && c.what == "weight_matmul" && c.mem == nil && !c.counted.any() {
 		add("Reading the weights and unpacking them are not told apart without counters.")
 	}
 	if text := j.cacheDoubt(g, c); text != "" && memory {

@@ -158,7 +158,7 @@ func (f *finder) each(ns float64) string {
 func (f *finder) slowWeight() {
 	bound := summary.BoundMemory
 	for _, c := range f.j.classes(keyOf(f.ps), f.g) {
-		if c.what == "products" && c.bound == summary.BoundCompute {
+		if c.what == "weight_matmul" && c.bound == summary.BoundCompute {
 			bound = summary.BoundCompute
 		}
 	}
@@ -329,7 +329,7 @@ func (f *finder) interference() {
 	for _, c := range f.g.instead {
 		ran += c.Dur
 	}
-	x := summary.Finding{Kind: "interference",
+	x := summary.Finding{Kind: "contention",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) +
 			" longer as a thread had lost its CPU"}
@@ -341,7 +341,7 @@ func (f *finder) interference() {
 		x.Text += ": it slept, as for a page to be read or a lock"
 	}
 	x.Text += "."
-	x.Figures = []summary.Evidence{fig("interference", num.SafeRatio(all.off, f.ps.Traced), "ns",
+	x.Figures = []summary.Evidence{fig("contention", num.SafeRatio(all.off, f.ps.Traced), "ns",
 		"lost a step"), fig("off_cpu", num.SafeRatio(f.g.thOff,
 		f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
 	f.loss(x, float64(all.off), f.ps.Traced, f.ps.TracedDur)
@@ -376,13 +376,13 @@ func (f *finder) gap() {
 	}
 	text := "Outside operators pass " + f.each(float64(*f.ps.Gap)) + " of " + f.name()
 	g := f.g
-	figures := []summary.Evidence{fig("gap", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
+	figures := []summary.Evidence{fig("outside_operators", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
 	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
 		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
 		text += ", of it " + format.Sentence.Duration(none) + " in no graph (one is made, its inputs are set)"
 		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
 	}
-	f.loss(summary.Finding{Kind: "gap", Text: text + ".", Figures: figures,
+	f.loss(summary.Finding{Kind: "outside_operators", Text: text + ".", Figures: figures,
 		Target: summary.Target{View: "time",
 			Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))}}, float64(*f.ps.Gap),
 		f.ps.Traced, f.ps.TracedDur)

@@ -90,7 +90,7 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
 	}
 	switch {
 	case float64(products) >= knownPart*float64(c.sum.dur):
-		c.what = "products"
+		c.what = "weight_matmul"
 		j.needs(k, g, &c, cells)
 	case attention == c.sum.dur:
 		c.what = "attention"

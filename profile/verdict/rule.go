@@ -211,7 +211,7 @@ func (o *opinion) causes() {
 	if o.slept = o.j.slept(g); o.slept {
 		add(summary.BoundWait, "sleep", off)
 	} else {
-		add(summary.BoundInterference, "interference", off)
+		add(summary.BoundInterference, "contention", off)
 	}
 	if ps.Gap != nil {
 		add(summary.BoundOutside, "outside", *ps.Gap)

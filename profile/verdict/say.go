@@ -74,7 +74,7 @@ func isWord(sure int) string {
 }
 
 var classWords = map[string]string{
-	"products": "in products with weights", "attention": "in attention itself", "other": "in other operators",
+	"weight_matmul": "in products with weights", "attention": "in attention itself", "other": "in other operators",
 }
 
 // classText: "94 % of its time is in products with weights, at 24.4 GB/s and 84 GFLOP/s".
@@ -101,7 +101,7 @@ func (o *opinion) workText(c *workClass) string {
 	switch {
 	case c.bound == summary.BoundMemory:
 		verb := ", read at "
-		if c.what != "products" {
+		if c.what != "weight_matmul" {
 			verb = ", which reads at "
 		}
 		text += verb + read
@@ -209,7 +209,7 @@ func (o *opinion) culprit() string {
 }
 
 func (o *opinion) interferenceText() string {
-	text := "for " + format.Share(o.cause("interference")) +
+	text := "for " + format.Share(o.cause("contention")) +
 		" of its time operators last longer as a thread had lost its CPU"
 	if who := o.culprit(); who != "" {
 		text += "; " + who
@@ -300,9 +300,9 @@ func (o *opinion) figures(c *workClass) {
 			o.figure("gflop_per_s", num.SafeRatio(c.sum.flops, c.sum.flopsDur), "GFLOP/s", "computed by them")
 		}
 		if c.sum.bytes > 0 && c.sum.flops > 0 {
-			o.figure("flop_per_byte", c.sum.intensity(), "flop/B", "their intensity")
+			o.figure("flop_per_byte", c.sum.intensity(), "FLOP/byte", "their intensity")
 		}
-		if c.what == "products" && c.sum.bytes > 0 && ps.Traced > 0 {
+		if c.what == "weight_matmul" && c.sum.bytes > 0 && ps.Traced > 0 {
 			o.figure("bytes_per_step", num.SafeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
 		}
 		if c.memPeak != nil {
@@ -320,7 +320,7 @@ func (o *opinion) figures(c *workClass) {
 					" would be enough for their arithmetic")
 		}
 		if c.ridge > 0 {
-			o.figure("ridge", c.ridge, "flop/B",
+			o.figure("ridge", c.ridge, "FLOP/byte",
 				"this machine computes for a byte that it reads: fewer are bound by memory at the roof")
 		}
 		if k := c.counted; k != nil {
@@ -365,10 +365,10 @@ func (o *opinion) figures(c *workClass) {
 		if o.slept {
 			o.figure("sleep", o.cause("sleep"), "share", "lost as a thread slept within an operator")
 		} else {
-			o.figure("interference", o.cause("interference"), "share", "lost as a thread had no CPU")
+			o.figure("contention", o.cause("contention"), "share", "lost as a thread had no CPU")
 		}
 	} else {
-		o.evidence("interference", nil, "share", "lost as a thread had no CPU: scheduling was not recorded")
+		o.evidence("contention", nil, "share", "lost as a thread had no CPU: scheduling was not recorded")
 	}
 	o.figure("outside", o.cause("outside"), "share", "of the steps' time outside operators")
 	if t := o.g.team; t > 0 {

@@ -18,7 +18,7 @@ const (
 // resource (memory). Empty: there are no such teams, or the rate is not conclusive. fewer and more are the
 // numbers of threads.
 func (j *judge) scaling(g *workGroup, c *workClass) (b summary.Bound, fewer, more int) {
-	if c.what != "products" {
+	if c.what != "weight_matmul" {
 		return "", 0, 0
 	}
 	var longest int64

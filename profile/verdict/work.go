@@ -202,7 +202,7 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 // if they compute at the same rate, it follows flops. It needs two types with notable time and different
 // flops per byte.
 func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
-	if c.what != "products" {
+	if c.what != "weight_matmul" {
 		return ""
 	}
 	var sums []workCell
@@ -236,7 +236,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 	return ""
 }
 
-var classNames = map[string]string{"products": "products with weights", "attention": "attention's operators",
+var classNames = map[string]string{"weight_matmul": "products with weights", "attention": "attention's operators",
 	"other": "other operators"}
 
 // classes groups a phase's operators into classes and judges each.
@@ -244,7 +244,7 @@ func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {
 	if done := j.judged[g]; done != nil {
 		return done
 	}
-	out := []workClass{{what: "products"}, {what: "attention"}, {what: "other"}}
+	out := []workClass{{what: "weight_matmul"}, {what: "attention"}, {what: "other"}}
 	kinds := []ops.Class{ops.ClassProduct, ops.ClassAttention, ops.ClassOther}
 	for i := range out {
 		c := &out[i]
@@ -254,7 +254,7 @@ func (j *judge) classes(k facts.ModelKey, g *workGroup) []workClass {
 			c.bound = summary.BoundUnknown
 			continue
 		}
-		if c.what == "products" {
+		if c.what == "weight_matmul" {
 			j.needs(k, g, c, cells)
 		} else {
 			j.needsOfOthers(g, c)

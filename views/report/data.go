@@ -32,7 +32,7 @@ import (
 
 // Schema is the version of the page's data. The page and its data come from one build, so it only shows a
 // saved file's age.
-const Schema = 1
+const Schema = 2
 
 // Run is one recording, prepared for the page: sections of data, each gzipped separately, so that the page
 // unpacks only what is viewed.

@@ -48,7 +48,7 @@ func TestSeriesSection(t *testing.T) {
 			}
 		}
 	}
-	if r, _ := v["requests"].(map[string]any); r == nil || r["tpot"] == nil || r["token_gap"] == nil {
+	if r, _ := v["requests"].(map[string]any); r == nil || r["tpot"] == nil || r["itl"] == nil {
 		t.Errorf("requests are %v", r)
 	} else if _, ok := r["speculation"].([]any); !ok {
 		t.Error("what speculates is no list")

@@ -265,7 +265,7 @@ func (e *exporter) Sched(s *trace.Sched) error {
 	case trace.SchedWakeup:
 		r.Event = "wakeup"
 	case trace.SchedLook:
-		r.Event = "look"
+		r.Event = "running"
 	default:
 		return nil // of a later version
 	}

@@ -71,8 +71,8 @@ type ResidencyRow struct {
 	Type    *string `parquet:"type,optional"`
 	Offset  *int64  `parquet:"offset,optional" doc:"in the file"`
 	Bytes   int64   `parquet:"bytes"`
-	InStart *int64  `parquet:"in_start_bytes,optional" doc:"of these in memory when the recording began; null: not known"`
-	InEnd   *int64  `parquet:"in_end_bytes,optional" doc:"when it ended"`
+	InStart *int64  `parquet:"resident_start_bytes,optional" doc:"of these in memory when the recording began; null: not known"`
+	InEnd   *int64  `parquet:"resident_end_bytes,optional" doc:"when it ended"`
 }
 
 // residency writes how much of the files was in memory.

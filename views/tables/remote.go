@@ -15,10 +15,10 @@ type RemoteRow struct {
 	ServerPID   int64   `parquet:"server_pid"`
 	ServerTID   int64   `parquet:"server_tid"`
 	StartNs     int64   `parquet:"start_ns" doc:"handing over began"`
-	SentNs      int64   `parquet:"sent_ns" doc:"until the server began to compute it"`
-	QueuedNs    int64   `parquet:"queued_ns" doc:"of it, while the server still computed the graph before"`
+	SentNs      int64   `parquet:"request_ns" doc:"until the server began to compute it"`
+	QueuedNs    int64   `parquet:"server_queue_ns" doc:"of it, while the server still computed the graph before"`
 	ServerNs    int64   `parquet:"server_ns" doc:"the server computed"`
-	AnsweredNs  *int64  `parquet:"answered_ns,optional" doc:"from the server's end until the client had waited for it; null: that was not seen"`
+	AnsweredNs  *int64  `parquet:"response_ns,optional" doc:"from the server's end until the client had waited for it; null: that was not seen"`
 	ClientNs    *int64  `parquet:"client_ns,optional" doc:"from start_ns until the client had waited for it"`
 	WaitedNs    *int64  `parquet:"waited_ns,optional" doc:"of it, how long a thread of the client waited at its end"`
 	NNodes      *int64  `parquet:"n_nodes,optional"`

@@ -30,8 +30,8 @@ func TestRemoteGraphs(t *testing.T) {
 	got := rows(t, export(t, b, "remote_graphs", "ndjson"))
 	want := map[string]any{"graph": "5", "server_graph": "6", "step": "2", "split": "1", "backend": "RPC",
 		"pid": "700", "server_pid": "900", "server_tid": "900",
-		"start_ns": "2030000", "sent_ns": "20000", "queued_ns": "0", "server_ns": "400000",
-		"answered_ns": "50000", "client_ns": "470000", "waited_ns": "459000", "n_nodes": "3"}
+		"start_ns": "2030000", "request_ns": "20000", "server_queue_ns": "0", "server_ns": "400000",
+		"response_ns": "50000", "client_ns": "470000", "waited_ns": "459000", "n_nodes": "3"}
 	if len(got) != 2 {
 		t.Fatalf("%d rows", len(got))
 	}
@@ -46,7 +46,7 @@ func TestRemoteGraphs(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range []string{"answered_ns", "client_ns", "waited_ns"} {
+	for _, k := range []string{"response_ns", "client_ns", "waited_ns"} {
 		if v, ok := got[0][k]; !ok || v != nil {
 			t.Errorf("nobody was seen to wait: %s is %v", k, v)
 		}

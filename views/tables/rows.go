@@ -138,13 +138,13 @@ type ExpertRow struct {
 // SchedRow is one switch or wake-up. For a wake-up, prev is the waker and cpu the CPU that the waker runs on.
 type SchedRow struct {
 	TsNs      int64   `parquet:"ts_ns"`
-	Event     string  `parquet:"event" doc:"switch, wakeup, or look: next was seen to have the CPU while a thread that may use it waited"`
+	Event     string  `parquet:"event" doc:"switch, wakeup, or running: next was seen to have the CPU while a thread that may use it was runnable"`
 	CPU       int64   `parquet:"cpu"`
 	PrevTID   int64   `parquet:"prev_tid"`
 	PrevState *string `parquet:"prev_state,optional" doc:"letter as in ps; R: it could have run on. Null of a wake-up"`
 	NextTID   int64   `parquet:"next_tid"`
 	NextComm  string  `parquet:"next_comm"`
-	HeldNs    *int64  `parquet:"held_ns,optional" doc:"how long prev (of a switch) or next (of a look) has had the CPU, where no row before tells; null: one does, or it is not known"`
+	HeldNs    *int64  `parquet:"held_ns,optional" doc:"how long prev (of a switch) or next (of a running) has had the CPU, where no row before tells; null: one does, or it is not known"`
 }
 
 // ThreadRow is one thread seen.

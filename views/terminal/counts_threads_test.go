@@ -83,7 +83,7 @@ func TestStatThreads(t *testing.T) {
 			} `json:"counts_by_threads"`
 		}
 	}
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.SchemaVersion != 1 ||
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.SchemaVersion != summary.Schema ||
 		len(got.Recordings) != 3 || len(got.Recordings[0].By) != 3 ||
 		*got.Recordings[0].By[2].IPC != 0.625 || got.Recordings[2].By == nil {
 		t.Errorf("%v\n%s", err, b.String())

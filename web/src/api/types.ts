@@ -152,7 +152,7 @@ export interface Slow {
   dur_ns: number
   /** Steps that were not judged: incomplete, or with fewer than four neighbours. */
   partial_steps: number
-  steps_without_neighbours: number
+  steps_without_baseline: number
   slow_steps: number
   /** their total time */
   slow_ns: number
@@ -168,7 +168,7 @@ export interface Slow {
   has_sched: boolean
   has_operators: boolean
   /** Interference sums up who ran in place of computing threads, over all steps, slow or not. */
-  interference: SlowInterference
+  contention: SlowInterference
 }
 
 /**
@@ -523,7 +523,7 @@ export interface RequestsSeries {
    * tokens of all requests. nil: no request has the figure.
    */
   tpot: RequestsDist | null
-  token_gap: RequestsDist | null
+  itl: RequestsDist | null
   /** Speculation matches Sequences.Speculation: the same contexts in the same order. */
   speculation: RequestsSpeculationSeries[]
 }
@@ -537,7 +537,7 @@ export interface RoofUsed {
   /** other work disturbed the measurement: they may be too low */
   doubtful: boolean
   /** by number of threads and type of weights, as seen in the run */
-  roofs: RoofUsedRoof[]
+  rooflines: RoofUsedRoof[]
 }
 
 /** RooflineGroup is the steps of one phase of one model that one number of threads computed. */
@@ -623,7 +623,7 @@ export interface SlowStep {
    * Neighbours counts the steps of its kind that it was compared with, Typical those that make the
    * baseline.
    */
-  neighbours: number
+  compared_with: number
   typical: number
   /** the longest first */
   parts: SlowPart[]
@@ -636,13 +636,13 @@ export interface SlowStep {
    * layers; UsualNewExperts is the mean over the baseline's steps.
    */
   new_experts: number | null
-  usual_new_experts: number | null
+  baseline_new_experts: number | null
   /**
    * KHz is the mean frequency of its CPUs around its time, UsualKHz the median of these CPUs over the run,
    * where the kernel reports frequencies.
    */
   khz: number | null
-  usual_khz: number | null
+  median_khz: number | null
   /** Doubts lists what is unknown about the step, in sentences. */
   doubts: string[]
 }
@@ -737,8 +737,8 @@ export interface MemoryFileMap {
   path: string
   bytes: number
   page_bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   /** in memory both at the start and at the end */
   stayed_bytes: number | null
   failed?: string
@@ -841,7 +841,7 @@ export interface SummaryPhase {
    * Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
    * without scheduling events.
    */
-  step_max_ran_instead: SchedCulprit[]
+  step_max_preempted_by: SchedCulprit[]
   /**
    * Absent where no step handed anything over. Async counts the steps that did. Unseen counts those whose
    * results no thread was seen to wait for, which the times above leave out. EndToEnd is the sum of these
@@ -868,7 +868,7 @@ export interface SummaryPhase {
   /** operators that ran in parallel count twice in OpsDur */
   overlap_ns: number | null
   /** time in the steps outside operators and such graphs */
-  gap_ns: number | null
+  outside_operators_ns: number | null
   /**
    * BackendDur is the time in which such a graph ran and no operator; nil if there was none. Backends are
    * its parts, the longest first.
@@ -883,7 +883,7 @@ export interface SummaryPhase {
   /** attention: scores, softmax, values */
   attn_share: number | null
   other_share: number | null
-  gap_share: number | null
+  outside_operators_share: number | null
   probe_share: number | null
   backends_share: number | null
   /** Shares of the threads' time in operators. */
@@ -945,13 +945,13 @@ export interface RequestsSequences {
   warmups: number
   /** Sequences counts those that had a request; AtOnce is the most that shared a batch. */
   sequences: number
-  at_once: number
+  max_sequences_per_batch: number
   /** Over the requests listed, without warm-ups; nil where no request has the figure. */
   ttft: RequestsSpread | null
   /** of the requests' means */
   tpot: RequestsSpread | null
   /** TokenGap is the inter-token latency, over the tokens of all requests. */
-  token_gap: RequestsSpread | null
+  itl: RequestsSpread | null
   /** Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first. */
   speculation: RequestsSpeculation[]
   /** relative error of the tokens' p95; those over requests are exact */
@@ -986,7 +986,7 @@ export interface SummaryThread {
   /** time it was runnable while another ran */
   runnable_ns: number | null
   /** who then ran on the CPU it wanted, longest first */
-  ran_instead: SchedCulprit[]
+  preempted_by: SchedCulprit[]
   /** most often first */
   woken_by: SchedCulprit[]
 }
@@ -1007,9 +1007,9 @@ export interface SummaryLost {
   part_shapes: number
   aborted_graphs: number
   /** what is wrong with the file, empty if nothing */
-  torn: string
+  damage: string
   /** the recording did not end cleanly */
-  cut: boolean
+  truncated: boolean
   /** by step: rows not kept, the shortest steps */
   step_rows_dropped: number
 }
@@ -1047,7 +1047,7 @@ export interface Offload extends OffloadBackendWork {
    * the step's call, and TokensPerS the corresponding tokens per second, over steps that handed graphs to a
    * device and were seen to wait for them: the step's call can return long before. nil: there was none.
    */
-  step_until_done_ns: number | null
+  step_end_to_end_ns: number | null
   step_call_ns: number | null
   tokens_per_s: number | null
 }
@@ -1081,8 +1081,8 @@ export interface SummaryRemote {
    * compute it. Queued is the part of Sent in which the server still computed the previous graph. Server is
    * computing time. Operators is the part of Server in operators, nil where none were recorded.
    */
-  sent_ns: number
-  queued_ns: number
+  request_ns: number
+  server_queue_ns: number
   server_ns: number
   operators_ns: number | null
   /**
@@ -1093,8 +1093,8 @@ export interface SummaryRemote {
    */
   waited_graphs: number
   client_ns: number | null
-  answered_ns: number | null
-  wire_ns: number | null
+  response_ns: number | null
+  rpc_overhead_ns: number | null
   /**
    * ToServer and FromServer are bytes of tensors that a step copied, means of the complete steps; nil:
    * unknown.
@@ -1105,7 +1105,7 @@ export interface SummaryRemote {
    * StepDur is the mean time from a step's begin to when its results were there, of steps whose wait was
    * seen: the call itself can return long before. TokensPerS is of the same steps. nil: unknown.
    */
-  step_until_done_ns: number | null
+  step_end_to_end_ns: number | null
   tokens_per_s: number | null
   /** of the server threads' time in operators */
   wait_share: number | null
@@ -1130,7 +1130,7 @@ export interface SummaryVerdict {
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
-  sure: string
+  confidence: string
   /** the verdict as a sentence */
   text: string
   /** why confidence is not higher, in sentences; empty if it is high */
@@ -1185,7 +1185,7 @@ export interface MemoryStat {
 /** Finding is something worth looking at. Names in its sentence come from files and processes: escape them. */
 export interface SummaryFinding {
   /**
-   * Kind: slow_weight, slow_step, wait, disk, interference, attention_growth, gap, between_steps, layer,
+   * Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators, between_steps, layer,
    * backends, probes. The kinds heaviest and slow_class have no gain.
    */
   kind: string
@@ -1346,7 +1346,7 @@ export interface SeriesStepPoint {
   other_ns: number | null
   /** graphs of backends whose operators cannot be seen */
   backends_ns: number | null
-  gap_ns: number | null
+  outside_operators_ns: number | null
   /** an estimate, excluded from the three kinds */
   probe_ns: number | null
   overlap_ns: number | null
@@ -1473,7 +1473,7 @@ export interface SeriesRooflinePoint {
    * memory.
    */
   limit: string
-  of_roof: number | null
+  of_peak: number | null
   counts?: SummaryCount[]
 }
 
@@ -1503,7 +1503,7 @@ export interface SummaryProcess {
 }
 
 /** Cause is what a part of a slow step's excess is attributed to. */
-export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unexplained' | ''
+export type SlowCause = 'other_process' | 'own_threads' | 'cpu_not_seen' | 'disk' | 'sleep' | 'faults' | 'experts' | 'imbalance' | 'kv_growth' | 'graph_rebuilt' | 'backend' | 'copies' | 'recording' | 'steal' | 'unattributed' | ''
 
 /** Who is what one that took a CPU cost. */
 export interface SlowWho {
@@ -1523,7 +1523,7 @@ export interface SlowOp {
   op: string
   dur_ns: number
   /** a running estimate of its median */
-  usual_ns: number
+  median_ns: number
   /** the cause of most of the difference */
   most: SlowCause
 }
@@ -1558,8 +1558,8 @@ export interface SlowInterferer {
    * waited for them at the operator's end.
    */
   operators: SlowPaidBy[]
-  displaced: SlowPaidBy[]
-  waited: SlowPaidBy[]
+  preempted_threads: SlowPaidBy[]
+  waiting_threads: SlowPaidBy[]
 }
 
 /** MovedThread is how often a thread moved to another CPU. */
@@ -1598,7 +1598,7 @@ export interface ExpertsMapLayer {
    * ByChance is what Layer.Again would be if tokens chose at random: the sum over batches of used *
    * used before / experts, divided by the sum of used.
    */
-  again_by_chance: number | null
+  reused_by_chance: number | null
   /** as in the phase */
   cache: number[]
 }
@@ -1708,7 +1708,7 @@ export interface MemoryFaultExpertLayer {
   wait_ns: number[] | null
   read_bytes: number[]
   /** nil: unknown */
-  in_end_bytes: number[] | null
+  resident_end_bytes: number[] | null
 }
 
 /**
@@ -1740,8 +1740,8 @@ export interface MemoryFileTensor {
   group: number
   offset: number
   bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   stayed_bytes: number | null
 }
 
@@ -1906,8 +1906,8 @@ export interface ExpertsStat {
    * Again is the share of a batch's experts that the previous batch of the same context and phase chose as
    * well; ByChance is what it would be if each token chose at random. nil: no two consecutive batches.
    */
-  again_share: number | null
-  again_by_chance: number | null
+  reused_share: number | null
+  reused_by_chance: number | null
   /**
    * Cache is the simulated hit rate of an LRU cache of Experts experts per layer: the share of choices
    * whose reuse distance (the number of other experts chosen since) is below Experts. The first choice of
@@ -2037,7 +2037,7 @@ export interface RequestsSpeculation {
    * a token.
    */
   steps: number
-  steps_again: number
+  recomputed_steps: number
   rounds: number
   /**
    * Drafted counts all tokens verified. Accepted counts those of the Seen rounds, which verified
@@ -2179,7 +2179,7 @@ export interface OffloadCopied {
 }
 
 /** Bound is what bounds the time of a phase. docs/verdict.md has the rule. */
-export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interference' | 'outside' | 'mixed' | 'unknown' | ''
+export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'contention' | 'outside' | 'mixed' | 'unknown' | ''
 
 /**
  * Cause is a part of a phase's time with its reason. Busy time of threads that ran in parallel counts once:
@@ -2187,7 +2187,7 @@ export type SummaryBound = 'memory' | 'compute' | 'wait' | 'disk' | 'interferenc
  */
 export interface SummaryCause {
   bound: SummaryBound
-  /** products, attention, other, wait, sleep, disk, interference, outside, backends, probes */
+  /** weight_matmul, attention, other, wait, sleep, disk, contention, outside, backends, probes */
   what: string
   /** of the time of the phase's steps whose operators were recorded */
   share: number
@@ -2200,7 +2200,7 @@ export interface SummaryEvidence {
   name: string
   /** nil: unknown */
   value: number | null
-  /** share, GB/s, GFLOP/s, flop/B, ns, B, count */
+  /** share, GB/s, GFLOP/s, FLOP/byte, ns, B, count */
   unit: string
   /** description */
   text: string
@@ -2247,8 +2247,8 @@ export interface MemoryFileMemory {
    * InStart and InEnd are the bytes of its pages that were in memory when the recording of the process
    * began, or when the file was first seen, and at the end. nil: unknown.
    */
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
   /** Failed says why they are unknown. */
   failed?: string
   /**
@@ -2499,7 +2499,7 @@ export interface SummaryRowVerdict {
    */
   among: SummaryBound[]
   /** high, medium, low; empty where the bound is unknown */
-  sure: string
+  confidence: string
   /**
    * OfPeakGBps and OfPeakFlops are the fractions of the operators' work (their threads' mean busy time) in
    * which, at the machine's roof, their bytes could be read and their flops computed. Above 1, bytes came
@@ -2527,13 +2527,13 @@ export interface ExpertsLayer {
   unused: number
   /** Distinct is the mean number of distinct experts per batch. */
   distinct_per_batch: number
-  again_share: number | null
+  reused_share: number | null
 }
 
 /** Cache is the hit rate of a cache with a given number of experts per layer. */
 export interface ExpertsCache {
   experts: number
-  hits: number
+  hit_rate: number
 }
 
 /** Product is the matmuls of one weight with chosen experts. */
@@ -2630,8 +2630,8 @@ export interface MemoryClassMemory {
   class: WhereClass
   tensors: number
   bytes: number
-  in_start_bytes: number | null
-  in_end_bytes: number | null
+  resident_start_bytes: number | null
+  resident_end_bytes: number | null
 }
 
 /** Outlier is a layer that takes longer than the others. */

@@ -12,7 +12,7 @@ const names: Record<SummaryBound, string> = {
   compute: 'compute',
   wait: 'waiting',
   disk: 'disk',
-  interference: 'interference',
+  contention: 'interference',
   outside: 'outside operators',
   mixed: 'several',
   unknown: 'not known',
@@ -48,10 +48,10 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
       cell: (p) => {
         const b = bound(p)
         return b ? (
-          <span title={clean([b.sure && `how sure: ${b.sure}`, b.why].filter(Boolean).join('. '))}>
+          <span title={clean([b.confidence && `how sure: ${b.confidence}`, b.why].filter(Boolean).join('. '))}>
             {boundText(b)}{' '}
             <span class="dim" aria-hidden="true">
-              {levels[b.sure] ?? ''}
+              {levels[b.confidence] ?? ''}
             </span>
           </span>
         ) : null

@@ -214,7 +214,7 @@ const placed = (p: Item): boolean => (p.flop_per_byte ?? 0) > 0 && (p.gflop_per_
 function Peaks({ d, name }: { d: Data; name: string }) {
   const p = d.peaks
   const who = name ? `${name}: ` : ''
-  if (p.roofs.length === 0) {
+  if (p.rooflines.length === 0) {
     return (
       <p class="note">
         {who}No roof is drawn: the machine’s peaks are not known{p.missing ? `: ${clean(p.missing)}` : ''}.
@@ -250,7 +250,7 @@ function plotOf(
   const phases = phaseOrder.filter((x) => points.some((p) => p.phase === x))
   const classes = color === 'type' ? types : phases
   const roofs = data.map((d) =>
-    d.peaks.roofs.filter((r) => points.some((p) => p.threads === r.threads && p.type === r.weight)),
+    d.peaks.rooflines.filter((r) => points.some((p) => p.threads === r.threads && p.type === r.weight)),
   )
   const edges = edgesOf(roofs)
   const xs = points.map((p) => p.flop_per_byte!)
@@ -310,7 +310,7 @@ function spotOf(of: Item[][], id: string | undefined) {
 function say(p: Item | undefined, names: [string, string] | null): string {
   if (!p) return ''
   const most = p.bytes_at_most ? '≤ ' : ''
-  const roof = p.of_roof == null ? '' : `, ${share(p.of_roof)} of the ${p.limit} roof`
+  const roof = p.of_peak == null ? '' : `, ${share(p.of_peak)} of the ${p.limit} roof`
   return `${named(p.key)}${p.type ? ' ' + named(p.type) : ''}, ${p.phase}, ${plural(p.threads, 'thread')}${names ? ', ' + names[p.run] : ''}: ${p.bytes_at_most ? '≥ ' : ''}${intensity(p.flop_per_byte)}, ${gflops(p.gflop_per_s)}, ${most}${gbps(p.gb_per_s)}${roof}; ${dur(p.steps > 0 ? p.dur_ns / p.steps : null)} a step, ${share(p.share)} of its time`
 }
 
@@ -342,7 +342,7 @@ function Links({ ctx, p, by }: { ctx: TabContext; p: Item; by: 'weight' | 'op' }
 
 /** The roofs as figures. */
 function RoofTable({ data, names }: { data: Data[]; names: [string, string] | null }) {
-  const rows = data.flatMap((d, run) => d.peaks.roofs.map((r) => ({ ...r, run })))
+  const rows = data.flatMap((d, run) => d.peaks.rooflines.map((r) => ({ ...r, run })))
   if (rows.length === 0) return null
   const matrix = rows.some((r) => r.matrix_gflop_s != null)
   const stream = rows.some((r) => r.stream_gb_s != null)
@@ -482,11 +482,11 @@ function columnsOf(ps: Item[], names: [string, string] | null, threads: boolean)
       cell: (p) => p.limit || <span class="dim">–</span>,
     },
     {
-      key: 'of_roof',
+      key: 'of_peak',
       head: 'of it',
       help: 'rate / lower roof; above 100 %: data stayed in a cache',
-      value: (p) => p.of_roof,
-      cell: (p) => <Fig v={p.of_roof} f={share} />,
+      value: (p) => p.of_peak,
+      cell: (p) => <Fig v={p.of_peak} f={share} />,
     },
   ]
   if (threads)

@@ -168,7 +168,7 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
       time('matmul_ns', 'matmul', 'matrix products with weights'),
       time('attn_ns', 'attention', 'attention itself: scores, softmax, values'),
       time('other_ns', 'other', 'all other operators'),
-      time('gap_ns', 'gaps', 'time in no operator'),
+      time('outside_operators_ns', 'gaps', 'time in no operator'),
     )
     cols.push({
       key: 'gb_per_s',

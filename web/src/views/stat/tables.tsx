@@ -233,7 +233,7 @@ function Facts({ p, phase }: { p: SummaryPhase | null; phase: string }) {
             · other backends <Fig v={p.backends_share} f={share} />
           </>
         )}{' '}
-        · gaps <Fig v={p.gap_share} f={share} />
+        · gaps <Fig v={p.outside_operators_share} f={share} />
       </span>
     </>
   )
@@ -246,7 +246,7 @@ function Rest({ p, name }: { p: SummaryPhase | null; name: string }) {
   return (
     <p class="dim rest">
       {name && <span class="of">{name}</span>} Not in the rows, a step: between operators{' '}
-      <Fig v={p.gap_ns == null ? null : p.gap_ns / n} f={dur} /> (<Fig v={p.gap_share} f={share} />
+      <Fig v={p.outside_operators_ns == null ? null : p.outside_operators_ns / n} f={dur} /> (<Fig v={p.outside_operators_share} f={share} />
       ), probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (
       <Fig v={p.probe_share} f={share} />, an estimate)
       {(p.backends ?? []).map((b) => (

@@ -310,7 +310,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
   const s = run.stats.thread
   const rows = s.threads ?? []
   if (rows.length === 0) return null
-  const list = (v: SummaryThread['ran_instead'], time: boolean) =>
+  const list = (v: SummaryThread['preempted_by'], time: boolean) =>
     (v ?? [])
       .slice(0, 2)
       .map(
@@ -388,11 +388,11 @@ function Whole({ run, name }: { run: Run; name: string }) {
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
     {
-      key: 'ran_instead',
+      key: 'preempted_by',
       head: 'there ran',
       text: true,
       value: () => null,
-      cell: (t) => <span class="clip">{list(t.ran_instead, true)}</span>,
+      cell: (t) => <span class="clip">{list(t.preempted_by, true)}</span>,
     },
     {
       key: 'woken_by',
@@ -412,7 +412,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
           s.has_sched
             ? cols
             : cols.filter(
-                (x) => !['preempted', 'slept', 'runnable_ns', 'ran_instead', 'woken_by'].includes(x.key),
+                (x) => !['preempted', 'slept', 'runnable_ns', 'preempted_by', 'woken_by'].includes(x.key),
               )
         }
         id={(t) => String(t.tid)}

@@ -163,7 +163,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
 /** Why a recording can be without steps. */
 function lostText(r: Run): string {
   const l = r.stats.weight.lost
-  if (l.torn) return `The file is damaged: ${clean(l.torn)}.`
+  if (l.damage) return `The file is damaged: ${clean(l.damage)}.`
   if (l.events > 0) return `${l.events} events were lost.`
   return 'The engine may not have computed while it was recorded.'
 }

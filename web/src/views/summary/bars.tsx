@@ -99,7 +99,7 @@ export function Split({ part }: { part: PhasePart }) {
           },
           { label: 'other operators', share: ps.other_share, field: 'other_share', color: kindColors.norm },
           { label: on, share: ps.backends_share, field: 'backends_share', color: kindColors.moe },
-          { label: 'outside operators', share: ps.gap_share, field: 'gap_share', color: grey, empty: true },
+          { label: 'outside operators', share: ps.outside_operators_share, field: 'outside_operators_share', color: grey, empty: true },
           { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
         ]}
       />

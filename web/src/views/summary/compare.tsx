@@ -96,7 +96,7 @@ const figures: Row[] = [
     f: dur,
     better: 'less',
     field: '',
-    get: (p) => perToken(p.gap_share, p),
+    get: (p) => perToken(p.outside_operators_share, p),
   },
   {
     label: 'weights read at',
@@ -144,7 +144,7 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
       ['products with weights', 'matmul_share'],
       ['attention itself', 'attn_share'],
       ['other operators', 'other_share'],
-      ['time outside operators', 'gap_share'],
+      ['time outside operators', 'outside_operators_share'],
     ] as const
   )
     .map(([what, k]) => ({ what, from: perToken(pa.ps[k], pa.ps), to: perToken(pb.ps[k], pb.ps) }))
@@ -227,7 +227,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {p ? (
                         <>
-                          {boundWords(p.verdict)} <Sure sure={p.verdict?.sure ?? ''} />
+                          {boundWords(p.verdict)} <Sure sure={p.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'
@@ -236,7 +236,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {q ? (
                         <>
-                          {boundWords(q.verdict)} <Sure sure={q.verdict?.sure ?? ''} />
+                          {boundWords(q.verdict)} <Sure sure={q.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'

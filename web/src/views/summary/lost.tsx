@@ -13,8 +13,8 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
   const notes = [
     ...new Set([...(s.run.processes ?? []).flatMap((p) => p.warnings ?? []), ...(s.run.notes ?? [])]),
   ]
-  if (l.torn) grave.push(`This file is damaged: ${l.torn}. What comes before is shown.`)
-  if (l.cut) grave.push('This recording was cut: it has no end. What was written is shown.')
+  if (l.damage) grave.push(`This file is damaged: ${l.damage}. What comes before is shown.`)
+  if (l.truncated) grave.push('This recording was cut: it has no end. What was written is shown.')
   for (const w of l.by_why ?? []) {
     const what = w.what || 'events'
     if (w.why === 'lost' && w.events > 0)

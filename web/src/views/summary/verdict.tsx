@@ -14,7 +14,7 @@ const words: Record<SummaryBound, string> = {
   compute: 'compute-bound',
   wait: 'bound by waiting',
   disk: 'bound by the disk',
-  interference: 'bound by interference',
+  contention: 'bound by interference',
   outside: 'bound outside operators',
   mixed: 'bound by several things',
   unknown: 'what bounds it is not known',
@@ -26,7 +26,7 @@ const short: Record<SummaryBound, string> = {
   compute: 'compute',
   wait: 'waiting',
   disk: 'disk',
-  interference: 'interference',
+  contention: 'interference',
   outside: 'outside operators',
   mixed: 'several',
   unknown: 'not known',
@@ -34,7 +34,7 @@ const short: Record<SummaryBound, string> = {
 }
 
 const classes: Record<string, string> = {
-  products: 'products with weights',
+  weight_matmul: 'products with weights',
   attention: 'attention itself',
   other: 'other operators',
 }
@@ -65,7 +65,7 @@ export function boundWords(v: SummaryVerdict | null): string {
 
 const levels = ['low', 'medium', 'high']
 
-export function Sure({ sure }: { sure: SummaryVerdict['sure'] }) {
+export function Sure({ sure }: { sure: SummaryVerdict['confidence'] }) {
   const n = levels.indexOf(sure) + 1
   if (n === 0) return null
   return (
@@ -85,17 +85,17 @@ export function Headline({ part }: { part: PhasePart }) {
     <div class="verdict" data-bound={v?.bound}>
       <div class="what">{part.title}</div>
       <h2 class="bound">
-        {(v?.bound === 'memory' || v?.bound === 'compute') && v.sure !== 'high' && (
-          <span class="hedge">{v.sure === 'medium' ? 'most likely ' : 'perhaps '}</span>
+        {(v?.bound === 'memory' || v?.bound === 'compute') && v.confidence !== 'high' && (
+          <span class="hedge">{v.confidence === 'medium' ? 'most likely ' : 'perhaps '}</span>
         )}
         {boundWords(v)}
       </h2>
       <p class="sentence">{v ? <Prose text={v.text} names={v.names} /> : 'No verdict was computed.'}</p>
-      {v && (v.sure || v.why) && (
+      {v && (v.confidence || v.why) && (
         <p class="why dim">
-          {v.sure && (
+          {v.confidence && (
             <>
-              How sure: <Sure sure={v.sure} />.{' '}
+              How sure: <Sure sure={v.confidence} />.{' '}
             </>
           )}
           <Prose text={v.why} names={v.names} />
@@ -185,7 +185,7 @@ const units: Record<string, (v: number | null | undefined) => string> = {
   'tokens/s': (v) => `${num(v)} tokens/s`,
   'GB/s': gbps,
   'GFLOP/s': gflops,
-  'flop/B': intensity,
+  'FLOP/byte': intensity,
   ns: dur,
   B: bytes,
 }

@@ -24,7 +24,7 @@ export function Summary({ report, a, b }: ViewProps) {
 
 function nothing(run: Run): string {
   const s = run.stats.weight
-  if (s.lost.cut && s.run.dur_ns === 0) return 'Nothing was recorded before this trace was cut.'
+  if (s.lost.truncated && s.run.dur_ns === 0) return 'Nothing was recorded before this trace was cut.'
   if (s.outside_steps)
     return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
   return 'No step was seen: the engine computed nothing while it was recorded. Record while it answers a request.'

@@ -14,13 +14,13 @@ const colors: Record<string, [string, string]> = {
   compute: ['#d55e00', '#f08a3c'],
   wait: ['#e6a817', '#e6c34a'],
   disk: ['#8c5a2b', '#c99a6b'],
-  interference: ['#b3261e', '#ff7d72'],
+  contention: ['#b3261e', '#ff7d72'],
   outside: ['#8a8f98', '#8a8f98'],
 }
 const grey: [string, string] = ['#b9bfc7', '#59626e']
 
 const what: Record<string, string> = {
-  products: 'products with weights',
+  weight_matmul: 'products with weights',
   attention: 'attention itself',
   other: 'other operators',
   backends: 'graphs on other backends',
@@ -28,7 +28,7 @@ const what: Record<string, string> = {
   wait: 'threads wait for each other',
   sleep: 'threads sleep',
   disk: 'pages are read from disk',
-  interference: 'others have a thread’s CPU',
+  contention: 'others have a thread’s CPU',
   outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
@@ -60,11 +60,11 @@ export function Whole({ stat }: { stat: SummaryStat }) {
           <b>{boundWords(v)[0].toUpperCase() + boundWords(v).slice(1)}.</b>{' '}
           <Prose text={v.text} names={v.names} />
         </p>
-        {(v.sure || v.why) && (
+        {(v.confidence || v.why) && (
           <p class="why dim">
-            {v.sure && (
+            {v.confidence && (
               <>
-                How sure: <Sure sure={v.sure} />.{' '}
+                How sure: <Sure sure={v.confidence} />.{' '}
               </>
             )}
             <Prose text={v.why} names={v.names} />

@@ -163,7 +163,7 @@ export function LayerTable({
 }) {
   const layers = c.stat.layers
   const rows: Row[] = useMemo(
-    () => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.again_by_chance ?? null })),
+    () => layers.map((l, i) => ({ l, i, chance: c.map?.layers[i]?.reused_by_chance ?? null })),
     [c],
   )
   const fig = (
@@ -191,7 +191,7 @@ export function LayerTable({
     fig('batches', 'batches', 'executions of the layer: steps in decode; in prefill parts of them', count),
     fig('tokens', 'tokens', 'that came to the layer', count),
     fig('distinct_per_batch', 'a batch', 'different experts that a batch chose, on average', num),
-    fig('again_share', 'again', 'of them, those that the batch before used as well', share),
+    fig('reused_share', 'again', 'of them, those that the batch before used as well', share),
     {
       key: 'chance',
       head: 'by chance',

@@ -28,8 +28,8 @@ export function AgainByLayer({ list }: { list: Chosen[] }) {
       const rows = c.stat.layers.map((l, i) => ({
         l,
         x: l.layer ?? i,
-        again: l.again_share,
-        chance: c.map?.layers[i]?.again_by_chance ?? null,
+        again: l.reused_share,
+        chance: c.map?.layers[i]?.reused_by_chance ?? null,
       }))
       const known = rows.filter((r) => r.again != null).sort((a, b) => a.x - b.x)
       if (known.length === 0) continue

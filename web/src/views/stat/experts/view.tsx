@@ -131,10 +131,10 @@ function Facts({ c }: { c: Chosen }) {
             `Experts in ${plural(s.layers.length, 'layer')}`
           )}
         </span>
-        {s.again_share != null && (
+        {s.reused_share != null && (
           <span>
-            {fig('again_share', share)} of a batch’s were used by the one before (by chance{' '}
-            {fig('again_by_chance', share)})
+            {fig('reused_share', share)} of a batch’s were used by the one before (by chance{' '}
+            {fig('reused_by_chance', share)})
           </span>
         )}
         {s.bytes_per_step != null && (

@@ -60,10 +60,10 @@ export function Files({ ctx, d, run }: { ctx: TabContext; d: MemorySeries; run: 
 const base = (path: string): string => path.slice(path.lastIndexOf('/') + 1) || path
 
 const part = (v: number | null, of: number): number | null => (v == null || of <= 0 ? null : v / of)
-const came = (t: { in_end_bytes: number | null; stayed_bytes: number | null }): number | null =>
-  t.in_end_bytes == null || t.stayed_bytes == null ? null : t.in_end_bytes - t.stayed_bytes
-const went = (t: { in_start_bytes: number | null; stayed_bytes: number | null }): number | null =>
-  t.in_start_bytes == null || t.stayed_bytes == null ? null : t.in_start_bytes - t.stayed_bytes
+const came = (t: { resident_end_bytes: number | null; stayed_bytes: number | null }): number | null =>
+  t.resident_end_bytes == null || t.stayed_bytes == null ? null : t.resident_end_bytes - t.stayed_bytes
+const went = (t: { resident_start_bytes: number | null; stayed_bytes: number | null }): number | null =>
+  t.resident_start_bytes == null || t.stayed_bytes == null ? null : t.resident_start_bytes - t.stayed_bytes
 
 /** Other files: how much of them, or why it is not known. */
 function Rest({ files, drawn }: { files: MemoryFileMap[]; drawn: boolean }) {
@@ -80,14 +80,14 @@ function Rest({ files, drawn }: { files: MemoryFileMap[]; drawn: boolean }) {
     {
       key: 'start',
       head: 'in memory at the start',
-      value: (f) => part(f.in_start_bytes, f.bytes),
-      cell: (f) => <Fig v={part(f.in_start_bytes, f.bytes)} f={share} />,
+      value: (f) => part(f.resident_start_bytes, f.bytes),
+      cell: (f) => <Fig v={part(f.resident_start_bytes, f.bytes)} f={share} />,
     },
     {
       key: 'end',
       head: 'at the end',
-      value: (f) => part(f.in_end_bytes, f.bytes),
-      cell: (f) => <Fig v={part(f.in_end_bytes, f.bytes)} f={share} />,
+      value: (f) => part(f.resident_end_bytes, f.bytes),
+      cell: (f) => <Fig v={part(f.resident_end_bytes, f.bytes)} f={share} />,
     },
     {
       key: 'why',
@@ -134,8 +134,8 @@ function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: MemoryFileMap; n: num
   const both = f.stayed_bytes != null
   const can: Show[] = [
     ...(both ? ['change' as const] : []),
-    ...(f.in_start_bytes != null ? ['start' as const] : []),
-    ...(f.in_end_bytes != null ? ['end' as const] : []),
+    ...(f.resident_start_bytes != null ? ['start' as const] : []),
+    ...(f.resident_end_bytes != null ? ['end' as const] : []),
   ]
   const show = can.includes(ctx.params.show as Show) ? (ctx.params.show as Show) : can[0]
   const m = memoryColors(theme)
@@ -206,12 +206,12 @@ function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: MemoryFileMap; n: num
           <Fig v={f.bytes} f={bytes} name={`faults.files.${n}.bytes`} />, in memory
         </span>
         <span>
-          at the start <Fig v={f.in_start_bytes} f={bytes} name={`faults.files.${n}.in_start_bytes`} /> (
-          {share(part(f.in_start_bytes, f.bytes))})
+          at the start <Fig v={f.resident_start_bytes} f={bytes} name={`faults.files.${n}.resident_start_bytes`} /> (
+          {share(part(f.resident_start_bytes, f.bytes))})
         </span>
         <span>
-          at the end <Fig v={f.in_end_bytes} f={bytes} name={`faults.files.${n}.in_end_bytes`} /> (
-          {share(part(f.in_end_bytes, f.bytes))})
+          at the end <Fig v={f.resident_end_bytes} f={bytes} name={`faults.files.${n}.resident_end_bytes`} /> (
+          {share(part(f.resident_end_bytes, f.bytes))})
         </span>
         {both && (
           <span>
@@ -396,8 +396,8 @@ function Tensors({
     f.tensors.map((t) => t.bytes),
   )
   const fig = inUnit(size)
-  const end = (t: MemoryFileTensor) => part(t.in_end_bytes, t.bytes)
-  const start = (t: MemoryFileTensor) => part(t.in_start_bytes, t.bytes)
+  const end = (t: MemoryFileTensor) => part(t.resident_end_bytes, t.bytes)
+  const start = (t: MemoryFileTensor) => part(t.resident_start_bytes, t.bytes)
   const cols: Column<MemoryFileTensor>[] = [
     {
       key: 'tensor',
@@ -435,25 +435,25 @@ function Tensors({
       cell: (t) => <Fig v={t.bytes} f={fig} />,
     },
     {
-      key: 'in_start_bytes',
+      key: 'resident_start_bytes',
       head: (
         <>
           at the start <span class="unit">{size.name}</span>
         </>
       ),
-      value: (t) => t.in_start_bytes,
-      cell: (t) => <Fig v={t.in_start_bytes} f={fig} />,
+      value: (t) => t.resident_start_bytes,
+      cell: (t) => <Fig v={t.resident_start_bytes} f={fig} />,
     },
     { key: 'start', head: 'of it', value: start, cell: (t) => <Fig v={start(t)} f={share} /> },
     {
-      key: 'in_end_bytes',
+      key: 'resident_end_bytes',
       head: (
         <>
           at the end <span class="unit">{size.name}</span>
         </>
       ),
-      value: (t) => t.in_end_bytes,
-      cell: (t) => <Fig v={t.in_end_bytes} f={fig} />,
+      value: (t) => t.resident_end_bytes,
+      cell: (t) => <Fig v={t.resident_end_bytes} f={fig} />,
     },
     {
       key: 'end',

@@ -303,12 +303,12 @@ function OneExpertMap({
   several: boolean
 }) {
   const theme = useTheme()
-  const memory = e.layers.some((l) => l.in_end_bytes != null)
+  const memory = e.layers.some((l) => l.resident_end_bytes != null)
   const of: FaultFigure | 'memory' = ctx.params.of === 'memory' && memory ? 'memory' : valueFor(ctx, timed)
   const get = (l: MemoryFaultExperts['layers'][number], i: number): number | null =>
     of === 'memory'
-      ? l.in_end_bytes && l.bytes > 0
-        ? l.in_end_bytes[i] / l.bytes
+      ? l.resident_end_bytes && l.bytes > 0
+        ? l.resident_end_bytes[i] / l.bytes
         : null
       : of === 'major'
         ? l.major[i]
@@ -326,7 +326,7 @@ function OneExpertMap({
       n: l.major.length,
       end:
         of === 'memory'
-          ? l.in_end_bytes
+          ? l.resident_end_bytes
             ? share(sum(l) / l.major.length)
             : 'not known'
           : text(of === 'time' && !l.wait_ns ? null : sum(l), of),
@@ -370,8 +370,8 @@ function OneExpertMap({
           parts.push(`${bytes(l.read_bytes[i])} read`)
           if (l.bytes > 0)
             parts.push(
-              l.in_end_bytes
-                ? `${share(l.in_end_bytes[i] / l.bytes)} of ${bytes(l.bytes)} in memory at the end`
+              l.resident_end_bytes
+                ? `${share(l.resident_end_bytes[i] / l.bytes)} of ${bytes(l.bytes)} in memory at the end`
                 : `${bytes(l.bytes)}, in memory at the end: not known`,
             )
           return parts.join(', ')

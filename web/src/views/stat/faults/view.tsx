@@ -329,7 +329,7 @@ function Compared({
     what: 'of the model’s file in memory at the end',
     v: two((_, d) => {
       const m = model(d)
-      return m && m.in_end_bytes != null && m.bytes > 0 ? m.in_end_bytes / m.bytes : null
+      return m && m.resident_end_bytes != null && m.bytes > 0 ? m.resident_end_bytes / m.bytes : null
     }),
     f: share,
   })

@@ -81,10 +81,10 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: TabContext; index: 
           {plural((p.backends ?? []).length, 'backend')}: figures are means of {p.steps === 1 ? 'it' : 'them'}
           .
         </span>
-        {p.step_until_done_ns != null && p.step_call_ns != null && p.step_until_done_ns > p.step_call_ns && (
+        {p.step_end_to_end_ns != null && p.step_call_ns != null && p.step_end_to_end_ns > p.step_call_ns && (
           <span>
             Results are there after{' '}
-            <Fig v={p.step_until_done_ns} f={dur} name={`offload.${p.phase}.step_until_done_ns`} /> a step:{' '}
+            <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> a step:{' '}
             <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Its call returns
             after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares, and
             operators' tables, go by that.

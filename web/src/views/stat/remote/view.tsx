@@ -73,7 +73,7 @@ const who = (r: SummaryRemote) => `${r.server_comm.trim() || 'process'} ${r.serv
 /** Where the time from handing over to the result goes. */
 function Split({ list }: { list: SummaryRemote[] }) {
   const c = threadColors(useTheme())
-  const known = list.filter((r) => r.client_ns != null && r.answered_ns != null)
+  const known = list.filter((r) => r.client_ns != null && r.response_ns != null)
   if (known.length === 0)
     return <p class="dim">How long the client waited was not seen: only what the server computed is known.</p>
   const most = Math.max(...known.map((r) => r.client_ns!))
@@ -100,12 +100,12 @@ function Split({ list }: { list: SummaryRemote[] }) {
                   parts={[
                     {
                       name: 'sent',
-                      value: Math.max(0, r.client_ns! - r.server_ns - r.queued_ns - r.answered_ns!),
+                      value: Math.max(0, r.client_ns! - r.server_ns - r.server_queue_ns - r.response_ns!),
                       color: c.idle,
                     },
-                    { name: 'queued', value: r.queued_ns, color: c.off },
+                    { name: 'queued', value: r.server_queue_ns, color: c.off },
                     { name: 'the server computes', value: r.server_ns, color: c.busy },
-                    { name: 'answered', value: r.answered_ns!, color: c.wait },
+                    { name: 'answered', value: r.response_ns!, color: c.wait },
                   ]}
                 />
               </td>
@@ -123,21 +123,21 @@ function Split({ list }: { list: SummaryRemote[] }) {
 function Sums({ list }: { list: SummaryRemote[] }) {
   const u = unitOf(
     'time',
-    list.flatMap((r) => [r.client_ns, r.server_ns, r.step_until_done_ns]),
+    list.flatMap((r) => [r.client_ns, r.server_ns, r.step_end_to_end_ns]),
   )
   const small = unitOf(
     'time',
-    list.flatMap((r) => [r.wire_ns, r.sent_ns, r.answered_ns]),
+    list.flatMap((r) => [r.rpc_overhead_ns, r.request_ns, r.response_ns]),
   )
   type Key =
     | 'client_ns'
     | 'server_ns'
     | 'operators_ns'
-    | 'wire_ns'
-    | 'sent_ns'
-    | 'queued_ns'
-    | 'answered_ns'
-    | 'step_until_done_ns'
+    | 'rpc_overhead_ns'
+    | 'request_ns'
+    | 'server_queue_ns'
+    | 'response_ns'
+    | 'step_end_to_end_ns'
   const time = (key: Key, head: string, help: string, unit = u): Column<SummaryRemote> => ({
     key,
     help,
@@ -177,17 +177,17 @@ function Sums({ list }: { list: SummaryRemote[] }) {
     ),
     time('server_ns', 'server', 'the server’s graph'),
     time('operators_ns', 'operators', 'of it in operators'),
-    time('wire_ns', 'wire', 'client without server and queued', small),
+    time('rpc_overhead_ns', 'wire', 'client without server and queued', small),
     {
       key: 'part',
       head: 'of client',
       help: 'the wire’s share',
-      value: (r) => (r.client_ns ? (r.wire_ns ?? 0) / r.client_ns : null),
-      cell: (r) => <Fig v={r.client_ns && r.wire_ns != null ? r.wire_ns / r.client_ns : null} f={share} />,
+      value: (r) => (r.client_ns ? (r.rpc_overhead_ns ?? 0) / r.client_ns : null),
+      cell: (r) => <Fig v={r.client_ns && r.rpc_overhead_ns != null ? r.rpc_overhead_ns / r.client_ns : null} f={share} />,
     },
-    time('sent_ns', 'sent', 'from the begin of handing over to the server’s begin, queued included', small),
-    time('queued_ns', 'queued', 'of it, while the server still computed the graph before', small),
-    time('answered_ns', 'answered', 'from the server’s end to when the client knew', small),
+    time('request_ns', 'sent', 'from the begin of handing over to the server’s begin, queued included', small),
+    time('server_queue_ns', 'queued', 'of it, while the server still computed the graph before', small),
+    time('response_ns', 'answered', 'from the server’s end to when the client knew', small),
     {
       key: 'to',
       head: 'to server',
@@ -203,7 +203,7 @@ function Sums({ list }: { list: SummaryRemote[] }) {
       cell: (r) => <Fig v={r.from_server_bytes_per_step} f={bytes} />,
     },
     time(
-      'step_until_done_ns',
+      'step_end_to_end_ns',
       'step',
       'from a step’s begin to when its results were there; its own call returns before',
     ),

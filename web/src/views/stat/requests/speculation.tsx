@@ -112,12 +112,12 @@ function One({ t }: { t: Target }) {
               </span>
             )}
           </dd>
-          {s.steps_again > 0 && (
+          {s.recomputed_steps > 0 && (
             <>
               <dt>again</dt>
               <dd>
-                <Fig v={s.steps_again} f={count} name={name('steps_again')} />{' '}
-                {s.steps_again === 1 ? 'step' : 'steps'} computed once more what was accepted: the state could
+                <Fig v={s.recomputed_steps} f={count} name={name('recomputed_steps')} />{' '}
+                {s.recomputed_steps === 1 ? 'step' : 'steps'} computed once more what was accepted: the state could
                 not be wound back
               </dd>
             </>

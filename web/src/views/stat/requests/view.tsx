@@ -80,9 +80,9 @@ function Facts({ s }: { s: RequestsOfRun }) {
           <Fig v={q.sequences} f={count} name="sequences.sequences" />{' '}
           {q.sequences === 1 ? 'sequence' : 'sequences'}
         </span>
-        {q.at_once > 1 && (
+        {q.max_sequences_per_batch > 1 && (
           <span>
-            up to <Fig v={q.at_once} f={count} name="sequences.at_once" /> in a batch
+            up to <Fig v={q.max_sequences_per_batch} f={count} name="sequences.max_sequences_per_batch" /> in a batch
           </span>
         )}
         {q.warmups > 0 && (
@@ -109,7 +109,7 @@ const figures = [
     'from the start of a request’s first step to the end of the first that asks for its logits',
   ],
   ['tpot', 'TPOT', 'of each request the mean time from its first token to its last, a token'],
-  ['token_gap', 'between tokens', 'from one token of a request to its next, over the tokens of all requests'],
+  ['itl', 'between tokens', 'from one token of a request to its next, over the tokens of all requests'],
 ] as const
 
 interface SumRow {
@@ -194,7 +194,7 @@ function Distributions({ sides }: { sides: RequestsOfRun[] }) {
       title: 'From one token to the next',
       what: 'time between tokens',
       unit: 'tokens',
-      series: of((s) => s.series.requests.token_gap),
+      series: of((s) => s.series.requests.itl),
     },
   ].filter((x) => x.series.some((s) => s.dist.n > 1))
   if (shown.length === 0) return null

@@ -11,7 +11,7 @@ import { Fig } from '../../../ui/figure'
 import { Table, type Column } from '../../../ui/table'
 
 export function Interference({ s, run }: { s: Slow; run: Run }) {
-  const f = s.interference
+  const f = s.contention
   return (
     <>
       <h3>Interference, in all steps</h3>
@@ -19,21 +19,21 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
         <>
           <p class="facts">
             <span>
-              others ran for <Fig v={f.ran_ns} f={dur} name="interference.ran_ns" /> where a thread that
+              others ran for <Fig v={f.ran_ns} f={dur} name="contention.ran_ns" /> where a thread that
               computes could have run
             </span>
             <span>
-              steps lasted <Fig v={f.cost_ns} f={dur} name="interference.cost_ns" /> longer by it
+              steps lasted <Fig v={f.cost_ns} f={dur} name="contention.cost_ns" /> longer by it
             </span>
             {f.disk_ns > 0 && (
               <span>
-                and <Fig v={f.disk_ns} f={dur} name="interference.disk_ns" /> as threads were blocked, reading
+                and <Fig v={f.disk_ns} f={dur} name="contention.disk_ns" /> as threads were blocked, reading
                 mostly
               </span>
             )}
             {f.sleep_ns > 0 && (
               <span>
-                and <Fig v={f.sleep_ns} f={dur} name="interference.sleep_ns" /> as they slept
+                and <Fig v={f.sleep_ns} f={dur} name="contention.sleep_ns" /> as they slept
               </span>
             )}
           </p>
@@ -139,18 +139,18 @@ function Takers({ by }: { by: SlowInterferer[] }) {
       cell: (x) => paid(x.operators, 3),
     },
     {
-      key: 'displaced',
+      key: 'preempted_threads',
       head: 'threads that had no CPU',
       text: true,
-      value: (x) => x.displaced[0]?.name,
-      cell: (x) => paid(x.displaced, 2),
+      value: (x) => x.preempted_threads[0]?.name,
+      cell: (x) => paid(x.preempted_threads, 2),
     },
     {
-      key: 'waited',
+      key: 'waiting_threads',
       head: 'threads that waited for them',
       text: true,
-      value: (x) => x.waited[0]?.name,
-      cell: (x) => paid(x.waited, 2),
+      value: (x) => x.waiting_threads[0]?.name,
+      cell: (x) => paid(x.waiting_threads, 2),
     },
   ]
   return (
@@ -166,7 +166,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
 
 /** Threads that went on on another CPU. */
 function Moved({ s, run }: { s: Slow; run: Run }) {
-  const f = s.interference
+  const f = s.contention
   const rows = f.threads ?? []
   const most = Math.max(...rows.map((t) => t.migrations), 1)
   const name = (t: SlowMovedThread) => {
@@ -205,7 +205,7 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
         <>
           <p class="facts">
             <span>
-              <Fig v={f.migrations} f={count} name="interference.migrations" /> of its threads to another CPU
+              <Fig v={f.migrations} f={count} name="contention.migrations" /> of its threads to another CPU
             </span>
           </p>
           <Table rows={rows} columns={cols} id={(t) => String(t.tid)} label="migrations" limit={20} />

@@ -24,7 +24,7 @@ export const words: Record<string, [string, string]> = {
   copies: ['Between the graphs of a step: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
   steal: ['The hypervisor ran something else', 'steal'],
-  unexplained: ['Unexplained', 'unexplained'],
+  unattributed: ['Unexplained', 'unexplained'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
 export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)
@@ -39,13 +39,13 @@ export function colorsOf(theme: Theme, slow: (Slow | null)[]): Colors {
   for (const s of slow)
     for (const c of s?.causes ?? []) sums.set(c.cause, (sums.get(c.cause) ?? 0) + Math.max(0, c.ns))
   const order = [...sums]
-    .filter(([c, ns]) => c !== 'unexplained' && ns > 0)
+    .filter(([c, ns]) => c !== 'unattributed' && ns > 0)
     .sort((a, b) => b[1] - a[1])
     .map(([c]) => c)
   const grey = seriesColor(theme, 6)
   const rest = theme === 'dark' ? '#59626e' : '#b9bfc7'
   return (cause) => {
-    if (cause === 'unexplained') return { color: grey, rest: false }
+    if (cause === 'unattributed') return { color: grey, rest: false }
     const i = order.indexOf(cause)
     return i < 0 || i >= told ? { color: rest, rest: true } : { color: seriesColor(theme, i), rest: false }
   }

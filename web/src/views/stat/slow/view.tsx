@@ -86,10 +86,10 @@ function One({
           </span>
         )}
       </p>
-      {s.steps_without_neighbours > 0 && (
+      {s.steps_without_baseline > 0 && (
         <p class="note">
-          {plural(s.steps_without_neighbours, 'step')} had fewer than four neighbours of the same kind and{' '}
-          {s.steps_without_neighbours === 1 ? 'is' : 'are'} not judged.
+          {plural(s.steps_without_baseline, 'step')} had fewer than four neighbours of the same kind and{' '}
+          {s.steps_without_baseline === 1 ? 'is' : 'are'} not judged.
         </p>
       )}
       {s.partial_steps > 0 && (
@@ -236,7 +236,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
         x.operators.slice(0, 3).map((o, i) => (
           <div key={i}>
             <Name text={o.name + (o.layer == null ? '' : ' ' + o.layer)} /> +
-            <Fig v={o.dur_ns - o.usual_ns} f={dur} />
+            <Fig v={o.dur_ns - o.median_ns} f={dur} />
           </div>
         )),
     },
