@@ -130,6 +130,7 @@ var places = []string{
 	"docs/symptoms.md",
 	"docs/trace-format.md",
 	"docs/verdict.md",
+	"docs/stat.md",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
