@@ -50,7 +50,7 @@ var phrases = []phrase{
 
 	// scheduling
 	{not: `\binterference\b|\binterf\b`, instead: "CPU contention"},
-	{not: `there ran\b|\bran there\b|\bran instead\b`, instead: "preempted by"},
+	{not: `\bthere ran\b|\b(who|it|team|others?|process|processes|threads?|which) ran there|\bran there (for|instead|meanwhile)|\bran instead\b`, instead: "preempted by"},
 	{not: `\bno CPU for\b|(had|has|have) no CPU\b|ready, no CPU|could run and did not`, instead: "runnable"},
 	{not: `\b(had|has|have) lost (its|their) CPUs?|lost its CPU|lost their CPUs?|loses its CPU|lose their CPUs?`, instead: "preempted, off-CPU"},
 	{not: `\bits team\b|threads of the same team`, instead: "same process; oversubscription"},
