@@ -77,7 +77,7 @@ var phrases = []phrase{
 	{not: `from one token to the next|token gaps?\b|time between tokens`, instead: "ITL, inter-token latency"},
 	{not: `between operators`, instead: "outside operators"},
 	{not: `in no graph\b`, instead: "outside graphs"},
-	{not: `\b(tokens?|events?|calls?|times?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second`},
+	{not: `\b(tokens?|events?|calls?|times?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second|time a thread (was|had)`},
 	{not: `\b(MFLOP|GFLOP|MiB|GiB|KiB|GB|hits|calls|ms|µs|us) a (call|step|token|second)\b|\b(backend|copies|products|process|operators), a (step|graph)\b|\(a step\)`, instead: "per"},
 	{not: `flop/B\b|FLOP/B\b`, instead: "FLOP/byte"},
 	{not: `(?-i:GFlop|Gflop|GFLOPS|gflop/s)`, instead: "GFLOP/s"},
@@ -142,6 +142,9 @@ var places = []string{
 	"target",
 	"trace",
 	"views/doctor",
+	"views/dot",
+	"views/perfetto",
+	"views/pprof",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
@@ -266,6 +269,9 @@ func scriptText(src string) []piece {
 		between := regexp.MustCompile(`[>}]([^<>{};=]*[A-Za-z][^<>{};=]*)[<{]`)
 		text := code.String()
 		for _, at := range between.FindAllStringSubmatchIndex(text, -1) {
+			if declaration.MatchString(text[at[2]:at[3]]) {
+				continue
+			}
 			out = append(out, piece{codeLine + strings.Count(text[:at[2]], "\n"), text[at[2]:at[3]]})
 		}
 	}
@@ -300,7 +306,7 @@ func scriptText(src string) []piece {
 			if c == '`' {
 				text = regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(text, "\x00")
 			}
-			if !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "@") {
+			if !className.MatchString(text) {
 				out = append(out, piece{at, text})
 			}
 			i++
@@ -315,6 +321,13 @@ func scriptText(src string) []piece {
 	flush()
 	return out
 }
+
+var (
+	// code between braces that is no text
+	declaration = regexp.MustCompile(`\b(export|function|interface|import|return|const|type) `)
+	// paths, classes and names of fields
+	className = regexp.MustCompile(`^[.@]|^[a-z0-9]+([-_.:/][a-z0-9]+)+$`)
+)
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
@@ -389,6 +402,7 @@ func TestPhrasesAreFound(t *testing.T) {
 		{"a.go", "package a\n\nimport _ \"neighbours\"\n\ntype hits struct {\n\tA int `json:\"excess\"`\n}\n", "[]"},
 		{"a.go", "package a\n\nvar s = f(\"x\", `a\nneighbour`)\n", "[4]"},
 		{"a.tsx", "// hits\nconst hits = 1;\nconst a = <p title=\"neighbours\">no CPU for {x}</p>;\n", "[3 3]"},
+		{"a.tsx", "const c = <p class=\"excess-less\">a</p>;\n}\nexport function neighbours(g: number) {\n}\n", "[]"},
 		{"a.ts", "/* excess\n */\nexport const say = `of ${hits} roofs: ${n} hits`;\n", "[3]"},
 	} {
 		var got []int
