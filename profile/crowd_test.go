@@ -174,7 +174,7 @@ func TestWhoTookCPUs(t *testing.T) {
 				said = append(said, stat.Verdicts[i].Text)
 			}
 			finding := slices.IndexFunc(stat.Findings, func(f summary.Finding) bool {
-				return f.Kind == "contention"
+				return f.Kind == "contention" || f.Kind == "disturbed_steps"
 			})
 			for _, f := range stat.Findings {
 				said = append(said, f.Text)

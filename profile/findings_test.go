@@ -168,7 +168,7 @@ func TestFindingSlowStep(t *testing.T) {
 	r := made()
 	r.Decode, r.Preempt = 32, 20
 	s := statOf(t, stat.Options{}, nil, "op", r)
-	f := finding(s, "slow_step", "decode")
+	f := finding(s, "disturbed_steps", "decode")
 	if f == nil {
 		t.Fatalf("not found: %+v", s.Findings)
 	}

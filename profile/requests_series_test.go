@@ -174,7 +174,7 @@ func TestRequestSeriesWithoutDraft(t *testing.T) {
 		p.step(1, 3, 30, q{0, 1, 11, 1})
 	})
 	if d := s.Requests.TokenGap; d.N != 4 || d.Min != 7 || d.Max != 540 || d.Mean != (30+30+7+540)/4. ||
-		d.N != all.TokenGap.N || d.Mean != all.TokenGap.Mean {
+		d.N != all.TokenGap.N || d.Mean != *all.TokenGap.Mean {
 		t.Errorf("token gaps: %+v, %+v", d, all.TokenGap)
 	}
 	// A third and 570 / 2 by two requests, 7 by the third.

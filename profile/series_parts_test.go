@@ -103,8 +103,9 @@ func TestSeriesParts(t *testing.T) {
 		t.Errorf("overlap %d, backends %d, probes %d, gap %d; Stat says %+v", overlap, backends, probe, gap,
 			f)
 	}
-	if p.PerToken.P95 != *f.PerTokenP95 || p.PerToken.Max != 50_000 {
-		t.Errorf("%+v: two sequences wait for the same step; Stat says %v", p.PerToken, *f.PerTokenP95)
+	if d := f.TPOT; f.PerTokenP95 != nil || d.P95 != nil || p.PerToken.P50 != d.P50 ||
+		p.PerToken.Max != 50_000 || d.Max != 50_000 {
+		t.Errorf("%+v: two sequences wait for the same step; Stat says %+v", p.PerToken, d)
 	}
 	if math.Abs(float64(f.TracedDur)**f.MatMul-float64(sumOf(p.Steps, func(x *series.StepPoint) *int64 {
 		return x.MatMul

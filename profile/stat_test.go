@@ -25,6 +25,9 @@ var run = profiletest.Run{Model: profiletest.Small, PID: 4242, Ctx: 0xabc, Threa
 // opsPerStep of the small model: see profiletest.
 const opsPerStep = 2*17 + 3
 
+// calmSteps is how many of the run's decode steps no process disturbed: figures of operators are of these.
+const calmSteps = 64 - 1
+
 func runStat(t *testing.T, opts stat.Options, runs ...profiletest.Run) *summary.Stat {
 	t.Helper()
 	b := stat.New(opts)
@@ -47,11 +50,13 @@ func consistent(t *testing.T, s *summary.Stat) {
 		if f.OpsDur == nil {
 			continue
 		}
-		if *f.OpsDur-*f.Overlap+*f.Gap != f.Dur {
+		// All but disturbed steps that are left out.
+		steps, all := f.Judged()
+		if steps != f.Traced || *f.OpsDur-*f.Overlap+*f.Gap != all {
 			t.Errorf("%s: operators %d - overlap %d + gap %d is not the steps' %d", f.Phase, *f.OpsDur,
-				*f.Overlap, *f.Gap, f.Dur)
+				*f.Overlap, *f.Gap, all)
 		}
-		if sum := *f.MatMul + *f.Attn + *f.Other; math.Abs(sum-float64(*f.OpsDur)/float64(f.Dur)) > 1e-9 {
+		if sum := *f.MatMul + *f.Attn + *f.Other; math.Abs(sum-float64(*f.OpsDur)/float64(all)) > 1e-9 {
 			t.Errorf("%s: shares add up to %f", f.Phase, sum)
 		}
 		rows := slices.Clone(f.Rows)
@@ -72,9 +77,12 @@ func consistent(t *testing.T, s *summary.Stat) {
 			}
 		case facts.ByThread:
 		default:
-			if dur != *f.OpsDur || math.Abs(sharesum-float64(*f.OpsDur)/float64(f.Dur)) > 1e-9 {
+			if dur != *f.OpsDur || math.Abs(sharesum-float64(*f.OpsDur)/float64(all)) > 1e-9 {
 				t.Errorf("%s by %s: rows sum up to %d, %f; want %d", f.Phase, s.By, dur, sharesum, *f.OpsDur)
 			}
+		}
+		if s.By == facts.ByStep && steps < f.Steps {
+			calls -= (f.Steps - steps) * opsPerStep // these have rows of their own
 		}
 		if s.By != facts.ByThread && calls != f.Ops {
 			t.Errorf("%s by %s: rows have %d calls, want %d", f.Phase, s.By, calls, f.Ops)
@@ -92,8 +100,17 @@ func TestStatPhases(t *testing.T) {
 	if p.Steps != 1 || *p.Tokens != 32 || d.Steps != 64 || *d.Tokens != 64 {
 		t.Errorf("%d steps of %d tokens, %d of %d", p.Steps, *p.Tokens, d.Steps, *d.Tokens)
 	}
-	if p.Ops != opsPerStep || d.Ops != 64*opsPerStep {
-		t.Errorf("%d and %d operators, want %d and %d", p.Ops, d.Ops, opsPerStep, 64*opsPerStep)
+	if p.Ops != opsPerStep || d.Ops != calmSteps*opsPerStep || d.Traced != calmSteps {
+		t.Errorf("%d and %d operators, want %d and %d", p.Ops, d.Ops, opsPerStep, calmSteps*opsPerStep)
+	}
+	if x := d.Disturbed; x == nil || !x.LeftOut || x.Steps != 1 || x.Lost != 5_000_000 || x.Disk != 0 ||
+		len(x.Ranges) != 1 || x.Ranges[0] != (summary.StepRange{First: 42, Last: 42}) ||
+		x.Dur != d.StepMax || len(x.Instead) != 1 || x.Instead[0].Comm != "apt-get" {
+		t.Errorf("disturbed: %+v", x)
+	}
+	if !near(d.UndisturbedStep, float64(d.Dur-d.StepMax)/calmSteps) || p.Disturbed != nil ||
+		!near(d.UndisturbedTPS, calmSteps*1e9/float64(d.Dur-d.StepMax)) {
+		t.Errorf("undisturbed: %v, %v t/s; prefill %+v", d.UndisturbedStep, d.UndisturbedTPS, p.Disturbed)
 	}
 	if !near(p.PerToken, float64(p.Dur)/32) || p.PerTokenP95 != nil {
 		t.Errorf("prefill: %v a token, p95 %v", p.PerToken, p.PerTokenP95)
@@ -110,7 +127,7 @@ func TestStatPhases(t *testing.T) {
 		t.Errorf("in its place ran %+v", d.StepMaxInstead)
 	}
 	// 10 us before the first operator, 20 us after the last, 300 ns after each operator.
-	if want := int64(64 * (30_000 + opsPerStep*300)); *d.Gap != want {
+	if want := int64(calmSteps * (30_000 + opsPerStep*300)); *d.Gap != want {
 		t.Errorf("the gap is %d, want %d", *d.Gap, want)
 	}
 	if s.TTFT.Sequences != 1 || !near(s.TTFT.Mean, float64(p.Dur)) || s.TTFT.Unknown != 0 {
@@ -148,9 +165,10 @@ func TestStatRows(t *testing.T) {
 	}
 	s := runStat(t, stat.Options{By: facts.ByWeight}, run)
 	r := row(s, "ffn_down")
-	// 192x64 in q4_0: 6912 bytes, 192 and 64 floats; two layers, 64 steps.
+	// 192x64 in q4_0: 6912 bytes, 192 and 64 floats; two layers.
+	const calls = 2 * calmSteps
 	bytes, flops := int64(6912+768+256), int64(2*192*64)
-	if r.Calls != 128 || r.CallsPerStep != 2 || *r.Bytes != 128*bytes || *r.Flops != 128*flops ||
+	if r.Calls != calls || r.CallsPerStep != 2 || *r.Bytes != calls*bytes || *r.Flops != calls*flops ||
 		r.Type != "q4_0" || r.Op != "MUL_MAT" || !r.Weight {
 		t.Errorf("ffn_down is %+v", r)
 	}
@@ -165,8 +183,12 @@ func TestStatRows(t *testing.T) {
 	if math.Abs(r.P95-r.Mean) > 0.011*r.Mean {
 		t.Errorf("ffn_down takes %f each time, p95 is %f", r.Mean, r.P95)
 	}
-	if g := row(s, "ffn_gate"); g.OffCPU != 5_000_000 || g.Wait < 4_900_000 {
+	if g := row(s, "ffn_gate"); g.OffCPU != 0 || g.Wait > 100_000 { // the disturbed step is not in it
 		t.Errorf("ffn_gate was off-CPU %d, waited %d", g.OffCPU, g.Wait)
+	}
+	if g := row(runStat(t, stat.Options{By: facts.ByStep}, run), "42"); g.OffCPU != 5_000_000 ||
+		g.Wait < 4_900_000 {
+		t.Errorf("step 42 was off-CPU %d, waited %d", g.OffCPU, g.Wait)
 	}
 	if o := row(s, "output (token_embd)"); o.CallsPerStep != 1 || o.Block != ops.BlockOutput {
 		t.Errorf("the output is %+v", o)
@@ -276,16 +298,16 @@ func TestTTFT(t *testing.T) {
 	step(4, 2000, 50, 0, 10, 1) // the same sequence number, anew
 	step(5, 3000, 50, 0, 10, 0) // never asked
 	st := b.Finish(&profile.Header{}).TTFT
-	if st.Sequences != 2 || *st.Max != 300 || !near(st.Mean, (300+50)/2.) || st.Pending != 1 ||
+	if st.Sequences != 2 || *st.Max != 300 || st.Mean != nil || math.Abs(*st.P50-50) > 1 || st.Pending != 1 ||
 		st.Unknown != 0 {
-		t.Errorf("TTFT is %+v, want 300 and 50 ns and one pending", st)
+		t.Errorf("TTFT is %+v, want 300 and 50 ns, no mean of prompts of 612 and 10 tokens, and one pending", st)
 	}
 }
 
 // The time of a step that several sequences share is each one's own.
 func TestTPOT(t *testing.T) {
 	b := stat.New(stat.Options{})
-	for i := range int64(10) {
+	for i := range int64(20) {
 		if err := b.Step(&profile.Step{ID: i + 1, PID: 1, Phase: profile.Decode, Start: i * 1000, Dur: 800,
 			NTokens: 4, NSeqs: 4}); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/steps"
 	"github.com/profinfer/profinfer/profile/summary"
+	"github.com/profinfer/profinfer/profile/verdict"
 	"github.com/profinfer/profinfer/trace"
 )
 
@@ -27,14 +28,17 @@ const (
 // dagState is the state of a Builder.
 type dagState struct {
 	profile.BaseSink
-	opts    Options
-	book    *facts.Book
-	wanted  map[profile.Phase]bool // nil: all
-	whole   map[facts.PhaseKey]*dagGroup
-	part    map[facts.PhaseKey]*dagGroup
-	open    steps.Collector
-	nodes   int // of all kept structures
-	outside int64
+	opts   Options
+	book   *facts.Book
+	wanted map[profile.Phase]bool // nil: all
+	whole  map[facts.PhaseKey]*dagGroup
+	part   map[facts.PhaseKey]*dagGroup
+	// complete steps that were disturbed
+	disturbed map[facts.PhaseKey]*dagGroup
+	leavesOut func(facts.ModelKey) bool // nil: nothing is left out
+	open      steps.Collector
+	nodes     int // of all kept structures
+	outside   int64
 
 	seed    maphash.Seed
 	known   map[*profile.Shape]*structure
@@ -109,6 +113,7 @@ func (b *dagState) init(opts Options) {
 		}
 	}
 	b.whole, b.part = map[facts.PhaseKey]*dagGroup{}, map[facts.PhaseKey]*dagGroup{}
+	b.disturbed = map[facts.PhaseKey]*dagGroup{}
 	b.open.Early = b.early
 	b.seed = maphash.MakeSeed()
 	b.known, b.structs = map[*profile.Shape]*structure{}, map[uint64][]*structure{}
@@ -162,8 +167,13 @@ func (b *dagState) Step(s *profile.Step) error {
 		return nil
 	}
 	in := b.whole
-	if s.Incomplete != "" {
+	switch {
+	case s.Incomplete != "":
 		in = b.part
+	case s.Untraced == "":
+		if _, _, much := verdict.Disturbed(s, ops); much {
+			in = b.disturbed
+		}
 	}
 	g := b.group(in, s)
 	g.steps++

@@ -230,6 +230,9 @@ type Rest struct {
 // definitions, not with the run's length.
 type Builder struct{ dagState }
 
+// LeaveOut tells Finish which phases' disturbed steps are left out, as [summary.Stat.LeavesOut] says.
+func (b *Builder) LeaveOut(of func(facts.ModelKey) bool) { b.leavesOut = of }
+
 // New returns an empty builder.
 func New(opts Options) *Builder {
 	b := &Builder{}

@@ -28,6 +28,15 @@ func (b *Builder) Finish(h *profile.Header) *List {
 		b.counters = len(out.Counters)
 	}
 	whole, part := b.merged(b.whole), b.merged(b.part)
+	for k, d := range b.merged(b.disturbed) {
+		switch {
+		case b.leavesOut != nil && b.leavesOut(k):
+		case whole[k] == nil:
+			whole[k] = d
+		default:
+			whole[k].merge(d)
+		}
+	}
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}

@@ -27,23 +27,14 @@ type Sequences struct {
 	// Over the requests listed, without warm-ups; nil where no request has the figure.
 	TTFT *Spread `json:"ttft"`
 	TPOT *Spread `json:"tpot"` // of the requests' means
+	// TTFTByPrompt is the same by classes of computed prompt tokens, the shortest first.
+	TTFTByPrompt []PromptClass `json:"ttft_by_prompt"`
 	// TokenGap is the inter-token latency, over the tokens of all requests.
 	TokenGap *Spread `json:"itl"`
 	// Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first.
 	Speculation []Speculation `json:"speculation"`
 	// relative error of the tokens' p95; those over requests are exact
 	MaxError float64 `json:"quantile_max_error"`
-}
-
-// Spread is the distribution of a figure over requests, in ns. A quantile q of n values is the one at rank
-// ceil(q*n).
-type Spread struct {
-	N    int64   `json:"n"`
-	Mean float64 `json:"mean_ns"`
-	P50  float64 `json:"p50_ns"`
-	P95  float64 `json:"p95_ns"`
-	P99  float64 `json:"p99_ns"`
-	Max  float64 `json:"max_ns"`
 }
 
 // Request is a prompt with its answer, on one sequence.

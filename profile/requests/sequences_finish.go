@@ -4,7 +4,6 @@ package requests
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/profinfer/profinfer/profile"
@@ -88,7 +87,8 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 		seq int32
 	}
 	seqs := map[key]bool{}
-	var ttft, tpot []float64
+	var prompts []prompt
+	var tpot []float64
 	var gaps sketch.Histogram
 	var gapSum float64
 	var gapMax int64
@@ -113,7 +113,7 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 			if !e.Warmup {
 				seqs[key{c.pid, c.ctx, e.Seq}] = true
 				if e.TTFT != nil {
-					ttft = append(ttft, float64(*e.TTFT))
+					prompts = append(prompts, prompt{e.prompt, float64(*e.TTFT)})
 				}
 				if e.TPOT != nil {
 					tpot = append(tpot, *e.TPOT)
@@ -141,12 +141,8 @@ func (b *Collector) Summary(h *profile.Header, models *facts.Book) *Sequences {
 		}
 	}
 	s.Sequences = len(seqs)
-	s.TTFT, s.TPOT = spreadOf(ttft), spreadOf(tpot)
-	if gaps.N > 0 {
-		most := float64(gapMax)
-		s.TokenGap = &Spread{N: gaps.N, Mean: gapSum / float64(gaps.N), P50: min(gaps.Quantile(0.5), most),
-			P95: min(gaps.Quantile(0.95), most), P99: min(gaps.Quantile(0.99), most), Max: most}
-	}
+	s.TTFT, s.TTFTByPrompt, s.TPOT = spreadOfPrompts(prompts), promptClasses(prompts), spreadOf(tpot)
+	s.TokenGap = SpreadOf(&gaps, gapSum, float64(gapMax))
 	return s
 }
 
@@ -175,18 +171,4 @@ func (e *openRequest) complete(launched, speculates bool) {
 		e.Generated, e.TPOT, e.P95, e.AtLeast, e.Tokens, e.InSteps, e.InShare = nil, nil, nil, false, 0, 0,
 			nil
 	}
-}
-
-// spreadOf returns the distribution of figures; nil if there are none.
-func spreadOf(v []float64) *Spread {
-	if len(v) == 0 {
-		return nil
-	}
-	slices.Sort(v)
-	at := func(q float64) float64 { return v[max(0, int(math.Ceil(q*float64(len(v))))-1)] }
-	s := &Spread{N: int64(len(v)), P50: at(0.5), P95: at(0.95), P99: at(0.99), Max: v[len(v)-1]}
-	for _, x := range v {
-		s.Mean += x / float64(len(v))
-	}
-	return s
 }

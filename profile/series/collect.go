@@ -12,6 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/ops"
 	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/stat"
+	"github.com/profinfer/profinfer/profile/verdict"
 )
 
 // seriesBy are the groupings whose rows have distributions.
@@ -23,7 +24,10 @@ type seriesState struct {
 	book  *facts.Book
 	whole map[facts.PhaseKey]*seriesGroup
 	part  map[facts.PhaseKey]*seriesGroup
-	open  steps.Collector
+	// Operators of complete steps that were disturbed; their points are in whole.
+	disturbed map[facts.PhaseKey]*seriesGroup
+	leavesOut func(facts.ModelKey) bool // nil: nothing is left out
+	open      steps.Collector
 	// threads of operators that were folded before their step ended, because there were too many
 	teams    map[*profile.Step]int
 	awaited  map[*profile.Step]awaitedPoint // steps whose results are not there yet
@@ -94,6 +98,7 @@ type productSum struct {
 func (b *seriesState) init(book *facts.Book) {
 	b.book = facts.BookOf(book)
 	b.whole, b.part = map[facts.PhaseKey]*seriesGroup{}, map[facts.PhaseKey]*seriesGroup{}
+	b.disturbed = map[facts.PhaseKey]*seriesGroup{}
 	b.open.Early = b.early
 	b.teams = map[*profile.Step]int{}
 	b.facts = map[seriesKey]*seriesFacts{}
@@ -144,17 +149,21 @@ func (b *seriesState) Step(s *profile.Step) error {
 	}
 	p := point(s)
 	if s.Untraced == "" {
-		g.Traced++
-		g.TracedDur += s.Dur
-		before := g.Group
-		b.fold(g, s, ops)
-		g.FoldGraphs(graphs)
-		if t := g.team(team); t != nil {
+		to := g
+		if _, _, much := verdict.Disturbed(s, ops); much && s.Incomplete == "" {
+			to = b.group(b.disturbed, s)
+		}
+		to.Traced++
+		to.TracedDur += s.Dur
+		before := to.Group
+		b.fold(to, s, ops)
+		to.FoldGraphs(graphs)
+		if t := to.team(team); t != nil {
 			t.step(s)
 		}
 		// A step whose operators were folded early gets no operator times: some may be missing.
 		if !cut {
-			p.taken(&before, &g.Group, g.cells)
+			p.taken(&before, &to.Group, to.cells)
 		}
 	}
 	if s.HandedOver {

@@ -13,6 +13,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
 	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/stat"
 )
 
 // Finish computes the series. h is what Replay returned; the builder must not be used afterwards.
@@ -23,6 +24,15 @@ func (b *Builder) Finish(h *profile.Header) *Series {
 	f := h.Meta.Filter()
 	filtered := f.PartOfSteps()
 	whole, part := b.byModel(b.whole), b.byModel(b.part)
+	for k, d := range b.byModel(b.disturbed) {
+		switch g := whole[k]; {
+		case g == nil:
+		case b.leavesOut != nil && b.leavesOut(k):
+			g.Group.Merge(&stat.Group{Threads: d.Threads})
+		default:
+			g.merge(d)
+		}
+	}
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}

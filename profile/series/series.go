@@ -175,6 +175,10 @@ type Product struct {
 // Builder computes a Series while a run is replayed into it. Its memory does not grow with the run's length.
 type Builder struct{ seriesState }
 
+// LeaveOut tells Finish of which phases operators of disturbed steps are left out, as [summary.Stat.LeavesOut]
+// says. The steps themselves are in the series.
+func (b *Builder) LeaveOut(of func(facts.ModelKey) bool) { b.leavesOut = of }
+
 // New returns an empty builder. book is shared with other sinks of the replay; nil: not shared.
 func New(book *facts.Book) *Builder {
 	b := &Builder{}

@@ -34,21 +34,23 @@ type statState struct {
 	wanted   map[profile.Phase]bool // nil: all
 	whole    map[facts.PhaseKey]*Group
 	part     map[facts.PhaseKey]*Group
-	outside  Group
-	open     steps.Collector
-	awaited  map[*profile.Step]awaited // steps whose results are not there yet
-	procs    map[int32]*procStat
-	proc0    *procStat // of process pid0, the last one looked up
-	pid0     int32
-	requests requests.Collector
-	sched    sched.Follower
-	offload  offload.Collector
-	remote   remoteSums
-	work     verdict.Collector
-	teams    teamCounts
-	faults   memory.Collector
-	experts  experts.Collector
-	lost     summary.Lost
+	// Operators of complete steps that were disturbed. Their times are in whole too.
+	disturbed map[facts.PhaseKey]*Group
+	outside   Group
+	open      steps.Collector
+	awaited   map[*profile.Step]awaited // steps whose results are not there yet
+	procs     map[int32]*procStat
+	proc0     *procStat // of process pid0, the last one looked up
+	pid0      int32
+	requests  requests.Collector
+	sched     sched.Follower
+	offload   offload.Collector
+	remote    remoteSums
+	work      verdict.Collector
+	teams     teamCounts
+	faults    memory.Collector
+	experts   experts.Collector
+	lost      summary.Lost
 
 	first, last int64
 	steps, ops  int64
@@ -86,6 +88,7 @@ type Group struct {
 	Spans                    []profile.Span // of the step being folded
 	backends                 map[string]*backendSum
 	Elsewhere                int64 // covered by graphs of backends and by no operator
+	outer                    disturbedSum
 }
 
 // factRow is what the operators of one Derived and op share in a group.
@@ -122,6 +125,7 @@ func (b *statState) init(opts Options) {
 		}
 	}
 	b.whole, b.part = map[facts.PhaseKey]*Group{}, map[facts.PhaseKey]*Group{}
+	b.disturbed = map[facts.PhaseKey]*Group{}
 	b.open.Early = b.early
 	b.procs = map[int32]*procStat{}
 	b.requests.Most = requests.MaxRequests
@@ -235,7 +239,8 @@ func (b *statState) Step(s *profile.Step) error {
 	instead := b.sched.Since()
 	ops, graphs, _ := b.open.Take(s)
 	defer b.reuse(ops)
-	b.work.AddStep(s, ops, graphs, instead)
+	disturbed := b.disturbedBy(s, ops)
+	b.work.AddStep(s, ops, graphs, instead, disturbed.much)
 	b.offload.Done(s, b.wanted == nil || b.wanted[s.Phase], ops)
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
@@ -255,6 +260,10 @@ func (b *statState) Step(s *profile.Step) error {
 		b.untraced(s.Untraced)
 		b.stepRow(g, s)
 		return nil // a part of its operators is unknown
+	}
+	if disturbed.much {
+		g = b.group(b.disturbed, s)
+		g.disturb(s, &disturbed, instead)
 	}
 	g.Traced++
 	g.TracedDur += s.Dur

@@ -12,6 +12,7 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/roof"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
@@ -74,7 +75,7 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 	s.Faults = b.faults.Finish(h)
 	s.Run.Filter = h.Meta.FilterText()
 	s.Run.Budget, s.Run.MinTPS = h.Meta.Extra["budget"], h.Meta.Extra["min_tps"]
-	whole, part := b.byModel(b.whole), b.byModel(b.part)
+	whole, part, disturbed := b.byModel(b.whole), b.byModel(b.part), b.byModel(b.disturbed)
 	for _, p := range []profile.Phase{profile.Prefill, profile.Decode, profile.Encode, profile.Unknown} {
 		for m := -1; m < b.book.Count(); m++ {
 			k := facts.ModelKey{Phase: p, Model: m}
@@ -85,8 +86,17 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 			if g == nil || g.Steps == 0 {
 				continue // none, or steps that never ended
 			}
+			var outer *summary.Disturbed
+			var calm stepSum
+			if !only {
+				if d := disturbed[k]; d != nil {
+					calm = d.stepSum
+				}
+				outer = b.addDisturbed(g, disturbed[k])
+			}
 			ps := b.phase(p, g)
-			ps.OnlyPartial = only
+			ps.OnlyPartial, ps.Disturbed = only, outer
+			undisturbed(&ps, g, &calm)
 			if m >= 0 {
 				ps.Model = &m
 			}
@@ -108,10 +118,11 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 	t := &b.requests.First
 	s.TTFT = summary.TTFT{Sequences: t.Ttft.Hist.N, Unknown: t.Unknown, Pending: t.Pending}
 	if n := t.Ttft.Hist.N; n > 0 {
-		s.TTFT.Mean = num.Share(t.Ttft.Sum, n)
-		s.TTFT.Max = &t.Ttft.Max
-		p95 := min(t.Ttft.Hist.Quantile(0.95), float64(t.Ttft.Max))
-		s.TTFT.P95 = &p95
+		d := requests.SpreadOf(&t.Ttft.Hist, float64(t.Ttft.Sum), float64(t.Ttft.Max))
+		s.TTFT.Mean, s.TTFT.P50, s.TTFT.P95, s.TTFT.P99, s.TTFT.Max = d.Mean, &d.P50, d.P95, d.P99, &t.Ttft.Max
+		if q.TTFT != nil && q.TTFT.Mean == nil {
+			s.TTFT.Mean = nil
+		}
 	}
 	s.ByThreads = b.teams.finish(&b.statState, s)
 	return s, groups
@@ -230,7 +241,7 @@ func (b *Builder) probeShare(h *profile.Header) *float64 {
 // phase computes one phase's figures.
 func (b *Builder) phase(p profile.Phase, g *Group) summary.Phase {
 	ps := summary.Phase{Phase: string(p), Traced: g.Traced, TracedDur: g.TracedDur, Ops: g.Ops}
-	fillSteps(&ps, g)
+	fillSteps(&ps, p, g)
 	if p == profile.Unknown {
 		ps.Phase = "unknown"
 	}
@@ -321,7 +332,7 @@ func (b *Builder) row(r *summary.RowSum, g *Group, by facts.By) summary.Row {
 	}
 	if v.Calls > 0 {
 		v.Mean = float64(net) / float64(v.Calls)
-		v.P95 = r.Hist.Quantile(0.95)
+		v.P50, v.P95 = r.Hist.Quantile(0.5), r.Hist.Quantile(0.95)
 		v.Counts = r.StatCounts(b.counters)
 	}
 	if r.HasBytes {

@@ -252,6 +252,7 @@ func (g *Group) Merge(o *Group) {
 	g.mmDur += o.mmDur
 	g.dropped += o.dropped
 	g.Elsewhere += o.Elsewhere
+	g.outer.merge(&o.outer)
 	g.experts.Merge(&o.experts)
 	for name, e := range o.backends {
 		if g.backends == nil {

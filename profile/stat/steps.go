@@ -10,6 +10,7 @@ import (
 	"github.com/profinfer/profinfer/profile/internal/limits"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/internal/sketch"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 )
@@ -18,7 +19,8 @@ import (
 type stepSum struct {
 	Steps, tokens, seqTokens, dur int64
 	noTokens, NoPerToken          bool
-	perToken                      sketch.Histogram
+	perToken, times               sketch.Histogram
+	perSum, perMax                float64
 	stepMax, stepMaxID            int64
 	stepMaxInstead                []sched.Culprit
 }
@@ -33,6 +35,7 @@ type endSum struct {
 func (g *stepSum) add(s *profile.Step, instead []sched.Culprit) {
 	g.Steps++
 	g.dur += s.Dur
+	g.times.Add(s.Dur)
 	if s.Dur > g.stepMax || g.Steps == 1 {
 		g.stepMax, g.stepMaxID, g.stepMaxInstead = s.Dur, s.ID, instead
 	}
@@ -54,6 +57,8 @@ func (g *stepSum) add(s *profile.Step, instead []sched.Culprit) {
 		g.seqTokens += int64(s.NTokens)
 	}
 	g.perToken.Add(int64(perToken))
+	g.perSum += perToken
+	g.perMax = max(g.perMax, perToken)
 }
 
 func (g *stepSum) merge(o *stepSum) {
@@ -64,6 +69,9 @@ func (g *stepSum) merge(o *stepSum) {
 	g.noTokens = g.noTokens || o.noTokens
 	g.NoPerToken = g.NoPerToken || o.NoPerToken
 	g.perToken.Merge(&o.perToken)
+	g.times.Merge(&o.times)
+	g.perSum += o.perSum
+	g.perMax = max(g.perMax, o.perMax)
 	if o.stepMax > g.stepMax || g.stepMaxID == 0 {
 		g.stepMax, g.stepMaxID, g.stepMaxInstead = o.stepMax, o.stepMaxID, o.stepMaxInstead
 	}
@@ -76,7 +84,7 @@ func (g *stepSum) rates() (tps, per, p95 *float64) {
 	}
 	if !g.NoPerToken {
 		per = num.Share(g.dur, g.seqTokens)
-		if g.perToken.N > 1 {
+		if g.perToken.N >= requests.P95From {
 			v := g.perToken.Quantile(0.95)
 			p95 = &v
 		}
@@ -111,6 +119,7 @@ func (g *Group) Result(s *profile.Step, instead []sched.Culprit) {
 func endsOf(calls *stepSum) *endSum {
 	e := &endSum{stepSum: *calls}
 	e.perToken.Counts = slices.Clone(calls.perToken.Counts)
+	e.times.Counts = slices.Clone(calls.times.Counts)
 	return e
 }
 
@@ -166,20 +175,31 @@ func (b *statState) Result(s *profile.Step) error {
 	return nil
 }
 
+// spreads returns the distributions of the steps' times and of the time per token of one sequence.
+func (g *stepSum) spreads(p profile.Phase) (steps, tpot *requests.Spread) {
+	steps = requests.SpreadOf(&g.times, float64(g.dur), float64(g.stepMax))
+	if p == profile.Decode && !g.NoPerToken {
+		tpot = requests.SpreadOf(&g.perToken, g.perSum, g.perMax)
+	}
+	return steps, tpot
+}
+
 // fillSteps sets the times of a phase's steps: their end-to-end times take precedence.
-func fillSteps(ps *summary.Phase, g *Group) {
+func fillSteps(ps *summary.Phase, p profile.Phase, g *Group) {
 	ps.Steps, ps.Dur = g.stepSum.Steps, g.dur
 	if !g.noTokens {
 		ps.Tokens = &g.tokens
 	}
 	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = g.rates()
 	ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = g.stepMax, g.stepMaxID, num.List(g.stepMaxInstead)
+	ps.StepTime, ps.TPOT = g.spreads(p)
 	e := g.ends
 	if e == nil {
 		return
 	}
 	ps.CallTokensPerS, ps.CallPerToken, ps.CallPerTokenP95 = ps.TokensPerS, ps.PerToken, ps.PerTokenP95
 	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = e.rates()
+	ps.StepTime, ps.TPOT = e.spreads(p)
 	ps.Async, ps.Unseen = e.async, e.unseen
 	if e.Steps > 0 {
 		ps.EndToEnd = &e.dur

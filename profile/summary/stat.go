@@ -52,6 +52,11 @@ type Stat struct {
 	Remote []Remote `json:"remote,omitempty"`
 	// RunVerdict sums up the phases' verdicts, weighted by their time in steps; nil where there are none.
 	RunVerdict *Verdict `json:"run_verdict"`
+	// CPUUse is the utilisation of the CPUs during steps; nil where operators or scheduling were not
+	// recorded.
+	CPUUse *CPUUse `json:"cpu_use"`
+	// Batches describes batches over time and step times by their size; nil where no batch was read.
+	Batches *Batches `json:"batches"`
 	// Faults are page faults, where they were recorded.
 	Faults *memory.Stat `json:"faults,omitempty"`
 	// Verdicts say what bounds each phase, decode first. Findings are what is most worth looking at, the
@@ -118,7 +123,7 @@ type Phase struct {
 	// not seen.
 	TokensPerS  *float64 `json:"tokens_per_s"`     // over the time in steps
 	PerToken    *float64 `json:"per_token_ns"`     // of one sequence; TPOT in decode
-	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 2
+	PerTokenP95 *float64 `json:"per_token_p95_ns"` // over steps; nil for fewer than 20
 	StepMax     int64    `json:"step_max_ns"`      // of the call where nothing else is known
 	StepMaxID   int64    `json:"step_max"`
 	// Who ran meanwhile on CPUs for which threads of the slowest step were runnable, longest first. Empty
@@ -133,6 +138,26 @@ type Phase struct {
 	CallTokensPerS  *float64 `json:"call_tokens_per_s,omitempty"`
 	CallPerToken    *float64 `json:"call_per_token_ns,omitempty"`
 	CallPerTokenP95 *float64 `json:"call_per_token_p95_ns,omitempty"`
+
+	// StepTime is the distribution of the steps' times, TPOT that of the time per output token of one
+	// sequence, in decode; both until the results were there, where that was seen.
+	StepTime *requests.Spread `json:"step_time"`
+	TPOT     *requests.Spread `json:"tpot"`
+	// EndToEndTPS is tokens per second including the time between steps of one answer, in which the engine
+	// samples; TokensPerS is over the time in steps alone. nil: unknown, or not decode.
+	EndToEndTPS *float64 `json:"end_to_end_tokens_per_s"`
+	// Bandwidth and Compute are what operators must read and write, and compute at least, per time of the
+	// steps. MBU is the model bandwidth utilisation: the same of the bytes of weights and of the KV cache
+	// alone, divided by the machine's peak. nil: unknown.
+	Bandwidth *Rate    `json:"bandwidth"`
+	Compute   *Rate    `json:"compute"`
+	MBU       *float64 `json:"mbu"`
+	// Disturbed are the steps that lost much of their time to other processes or the disk; nil: none did.
+	// UndisturbedTPS and UndisturbedStep are the tokens per second and the mean time of the other steps; nil
+	// where there is none, or where results came later than calls returned.
+	Disturbed       *Disturbed `json:"disturbed"`
+	UndisturbedTPS  *float64   `json:"undisturbed_tokens_per_s"`
+	UndisturbedStep *float64   `json:"undisturbed_step_ns"`
 
 	// Traced counts the steps whose operators were recorded, TracedDur is their time. All operator figures
 	// are of these steps: shares and figures per step hold for all steps only as far as these are
@@ -204,6 +229,7 @@ type Row struct {
 	DurPerStep  float64  `json:"dur_per_step_ns"`
 	Share       *float64 `json:"share"`         // of the phase's time in steps
 	Mean        float64  `json:"mean_ns"`       // per call
+	P50         float64  `json:"p50_ns"`        // per call
 	P95         float64  `json:"p95_ns"`        // per call
 	Bytes       *int64   `json:"bytes"`         // nil: unknown for all operators
 	BytesAtMost bool     `json:"bytes_at_most"` // an upper bound: for some operators only that is known
@@ -231,8 +257,10 @@ type TTFT struct {
 	Sequences int64    `json:"sequences"` // whose prompt was seen from its start
 	Unknown   int64    `json:"unknown"`   // whose prompt was not seen from its start
 	Pending   int64    `json:"pending"`   // whose logits were not requested before the trace ended
-	Mean      *float64 `json:"mean_ns"`
-	P95       *float64 `json:"p95_ns"`
+	Mean      *float64 `json:"mean_ns"`   // nil as in [requests.Spread]
+	P50       *float64 `json:"p50_ns"`
+	P95       *float64 `json:"p95_ns"` // nil for fewer than 20
+	P99       *float64 `json:"p99_ns"` // nil for fewer than 100
 	Max       *int64   `json:"max_ns"`
 }
 

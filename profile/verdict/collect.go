@@ -25,7 +25,8 @@ type Collector struct {
 	Book        *facts.Book
 	cells       []workCellOf // by Derived.ID
 	whole, part map[facts.PhaseKey]*workGroup
-	ends        map[ctxKey]*profile.Step // the last of each context
+	disturbed   map[facts.PhaseKey]*workGroup // complete steps that [Disturbed] says it of
+	ends        map[ctxKey]*profile.Step      // the last of each context
 }
 
 // workCellOf caches the cell that counts operators of one Derived, for the last group and op.
@@ -102,10 +103,13 @@ type workCell struct {
 }
 
 // AddStep takes one step with its operators and graphs. instead is who ran in place of threads since the
-// previous step.
+// previous step, disturbed what [Disturbed] says of it.
 func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profile.Graph,
-	instead []sched.Culprit) {
+	instead []sched.Culprit, disturbed bool) {
 	g := w.group(s)
+	if disturbed {
+		g = groupIn(&w.disturbed, w.keyOf(s))
+	}
 	g.steps++
 	g.dur += s.Dur
 	g.disk.step(s)
@@ -117,7 +121,7 @@ func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profil
 		g.graphSteps++
 		g.inGraph += min(in, s.Dur)
 	}
-	w.pause(g, s)
+	w.pause(w.group(s), s)
 	for i := range instead {
 		sched.AddCulprit(g.instead, &instead[i])
 	}
@@ -165,14 +169,22 @@ func (w *Collector) pause(g *workGroup, s *profile.Step) {
 }
 
 func (w *Collector) group(s *profile.Step) *workGroup {
-	if w.whole == nil {
-		w.whole, w.part = map[facts.PhaseKey]*workGroup{}, map[facts.PhaseKey]*workGroup{}
-	}
-	in := w.whole
+	in := &w.whole
 	if s.Incomplete != "" {
-		in = w.part
+		in = &w.part
 	}
-	k := facts.PhaseKey{Phase: s.Phase, Model: w.Book.At(s.PID, s.Ctx)}
+	return groupIn(in, w.keyOf(s))
+}
+
+func (w *Collector) keyOf(s *profile.Step) facts.PhaseKey {
+	return facts.PhaseKey{Phase: s.Phase, Model: w.Book.At(s.PID, s.Ctx)}
+}
+
+func groupIn(groups *map[facts.PhaseKey]*workGroup, k facts.PhaseKey) *workGroup {
+	if *groups == nil {
+		*groups = map[facts.PhaseKey]*workGroup{}
+	}
+	in := *groups
 	if in[k] == nil && len(in) >= limits.Models {
 		k.Model = nil
 	}
@@ -246,14 +258,7 @@ func (c *workCell) add(d *facts.Derived, o *profile.Op) {
 	if n := int64(len(o.Threads)); n > 0 {
 		work = min(dur, max(0, o.Busy/n-o.Probe))
 		if o.OffCPU > 0 {
-			var last, free int64 // the last arrival if none had been off-CPU, and if none had been blocked
-			for i := range o.Threads {
-				t := &o.Threads[i]
-				last = max(last, t.Start+t.Busy-o.Start)
-				free = max(free, t.Arrival()-t.Blocked-o.Start)
-			}
-			off = min(max(0, o.Dur-last), dur-work)
-			blocked = min(max(0, o.Dur-free), off)
+			off, blocked = lostBy(o, dur)
 		}
 	}
 	c.calls++
@@ -373,25 +378,32 @@ func compareCells(a, b *workCell) int {
 		cmp.Compare(a.op, b.op), cmp.Compare(a.block, b.block), cmp.Compare(a.team, b.team))
 }
 
-// joined returns the groups by model, with those of the incomplete steps where there are no others.
-func (w *Collector) joined() map[facts.ModelKey]*workGroup {
-	out := map[facts.ModelKey]*workGroup{}
-	for _, groups := range []map[facts.PhaseKey]*workGroup{w.whole, w.part} {
-		now := map[facts.ModelKey]*workGroup{}
+// joined returns the groups by model, with those of the incomplete steps where there are no others. Disturbed
+// steps are in them but for the phases of which without says otherwise; these are in apart.
+func (w *Collector) joined(without func(facts.ModelKey) bool) (all, apart map[facts.ModelKey]*workGroup) {
+	all, apart = map[facts.ModelKey]*workGroup{}, map[facts.ModelKey]*workGroup{}
+	var whole map[facts.ModelKey]*workGroup
+	for at, groups := range []map[facts.PhaseKey]*workGroup{w.whole, w.disturbed, w.part} {
 		keys := slices.SortedFunc(maps.Keys(groups), func(a, b facts.PhaseKey) int {
 			return cmp.Compare(groups[a].number, groups[b].number)
 		})
+		if at == 2 {
+			whole = maps.Clone(all)
+		}
 		for _, k := range keys {
 			m := facts.ModelKey{Phase: k.Phase, Model: w.Book.Index(k.Model)}
-			if out[m] != nil || groups[k].steps == 0 {
+			if whole[m] != nil || groups[k].steps == 0 {
 				continue // complete, or steps that never ended
 			}
-			if now[m] == nil {
-				now[m] = newWorkGroup()
+			to := all
+			if at == 1 && without(m) {
+				to = apart
 			}
-			now[m].merge(groups[k])
+			if to[m] == nil {
+				to[m] = newWorkGroup()
+			}
+			to[m].merge(groups[k])
 		}
-		maps.Copy(out, now)
 	}
-	return out
+	return all, apart
 }

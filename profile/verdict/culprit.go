@@ -49,9 +49,10 @@ func blamed(all []sched.Culprit) *sched.Culprit {
 	return own
 }
 
-func (o *opinion) blamed() *sched.Culprit {
-	return blamed(sched.TopCulprits(o.g.instead, len(o.g.instead)))
-}
+func (o *opinion) blamed() *sched.Culprit { return blamed(o.g.culprits()) }
+
+// culprits returns who ran in place of the group's threads, longest first.
+func (g *workGroup) culprits() []sched.Culprit { return sched.TopCulprits(g.instead, len(g.instead)) }
 
 // saidOf returns how to name one of another process, in the text and in a sentence's names.
 func saidOf(c *sched.Culprit) (text, name string) {
@@ -81,8 +82,7 @@ func ranFor(c *sched.Culprit) string {
 }
 
 // ranThere describes who ran in place of threads; empty if unknown.
-func ranThere(instead map[sched.CulpritKey]*sched.Culprit, c crowd) (text string, names []string) {
-	all := sched.TopCulprits(instead, len(instead))
+func ranThere(all []sched.Culprit, c crowd) (text string, names []string) {
 	first := blamed(all)
 	if first == nil || first.Dur <= 0 {
 		return "", nil

@@ -13,6 +13,7 @@ import (
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/ops"
+	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -35,6 +36,8 @@ func (j *judge) findings() []summary.Finding {
 			continue
 		}
 		f := &finder{j: j, ps: ps, g: g}
+		f.oversubscribed()
+		f.disturbed()
 		f.slowStep()
 		f.between()
 		f.remote()
@@ -66,7 +69,8 @@ func (j *judge) findings() []summary.Finding {
 		}
 	}
 	slices.SortStableFunc(losses, func(a, b summary.Finding) int {
-		return cmp.Compare(*b.GainAll, *a.GainAll)
+		return cmp.Or(sched.CompareBool(a.Kind != oversubscription, b.Kind != oversubscription),
+			cmp.Compare(*b.GainAll, *a.GainAll))
 	})
 	slices.SortStableFunc(rest, func(a, b summary.Finding) int {
 		return cmp.Compare(*b.Figures[0].Value, *a.Figures[0].Value)
@@ -127,7 +131,8 @@ func (f *finder) loss(x summary.Finding, lost float64, steps, of int64) {
 		return
 	}
 	each, part := lost/float64(steps), lost/whole
-	all := lost / float64(of) * float64(f.ps.Dur)
+	_, dur := f.ps.Judged()
+	all := lost / float64(of) * float64(dur)
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
 	f.add(x)
 }
@@ -213,7 +218,7 @@ func (c *workCell) perCall() float64 { return num.SafeRatio(c.bytes, c.calls) }
 
 func (f *finder) slowStep() {
 	ps := f.ps
-	if ps.Phase != string(profile.Decode) || ps.Steps < fewSteps {
+	if ps.Phase != string(profile.Decode) || ps.Steps < fewSteps || leftOut(ps) {
 		return
 	}
 	// The mean of the others: the slowest must not hide itself.
@@ -333,7 +338,7 @@ func (f *finder) interference() {
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) +
 			" longer as a thread had lost its CPU"}
-	if text, names := ranThere(f.g.instead, f.j.crowdOf(f.g)); text != "" &&
+	if text, names := ranThere(f.g.culprits(), f.j.crowdOf(f.g)); text != "" &&
 		ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
 		x.Names = append(x.Names, names...)

@@ -24,8 +24,9 @@ type judge struct {
 	cpus    int         // CPUs that the threads may use together; 0: unknown
 	s       *summary.Stat
 	groups  map[facts.ModelKey]*workGroup
-	keys    []facts.ModelKey // in order
-	totals  []int64          // of each counter, over the run
+	apart   map[facts.ModelKey]*workGroup // of disturbed steps that are not in groups
+	keys    []facts.ModelKey              // in order
+	totals  []int64                       // of each counter, over the run
 	judged  map[*workGroup][]workClass
 	roofs   map[roofKey]roof.Roof
 	// byState: disk time is the time in which threads were blocked, because page faults were not counted or
@@ -38,7 +39,8 @@ type judge struct {
 // together, 0 if unknown.
 func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 	s := all[0]
-	j := &judge{machine: peaks, cpus: cpus, s: s, groups: w.joined()}
+	j := &judge{machine: peaks, cpus: cpus, s: s}
+	j.groups, j.apart = w.joined(s.LeavesOut)
 	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b facts.ModelKey) int {
 		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Model, b.Model))
 	})
@@ -351,8 +353,8 @@ func (o *opinion) caution() {
 		}
 		o.reasons = append(o.reasons, text+".")
 	}
-	if ps.Traced < ps.Steps {
-		o.reasons = append(o.reasons, "Operators of "+format.Count(ps.Traced)+" of "+format.Count(ps.Steps)+
+	if n, _ := ps.Judged(); ps.Traced < n {
+		o.reasons = append(o.reasons, "Operators of "+format.Count(ps.Traced)+" of "+format.Count(n)+
 			" steps were recorded.")
 	}
 	if !s.HasSched && o.v.Bound != summary.BoundOutside && o.v.Bound != summary.BoundUnknown {

@@ -17,23 +17,26 @@ func (j *judge) run() *summary.Verdict {
 	v := &summary.Verdict{Phase: "run", Among: []summary.Bound{}, Names: []string{},
 		Causes: []summary.Cause{}, Evidence: []summary.Evidence{}}
 	var all, known, steps int64
+	apart := false
 	var ps []boundShare
 	surest := map[summary.Bound]float64{} // the share of the phase whose judgement represents a bound
 	sure := map[summary.Bound]string{}
 	for i := range j.s.Phases {
 		f := &j.s.Phases[i]
-		all += f.Dur
+		n, dur := f.Judged()
+		all += dur
+		apart = apart || leftOut(f)
 		at := slices.IndexFunc(j.s.Verdicts, func(v summary.Verdict) bool {
 			return v.Phase == f.Phase && sameModel(v.Model, f.Model)
 		})
 		if at < 0 || len(j.s.Verdicts[at].Causes) == 0 {
 			continue
 		}
-		known += f.Dur
-		steps += f.Steps
+		known += dur
+		steps += n
 		x := &j.s.Verdicts[at]
 		for _, c := range x.Causes {
-			ns := c.Share * float64(f.Dur)
+			ns := c.Share * float64(dur)
 			to := slices.IndexFunc(v.Causes, func(o summary.Cause) bool {
 				return o.Bound == c.Bound && o.What == c.What
 			})
@@ -92,7 +95,10 @@ func (j *judge) run() *summary.Verdict {
 			said = append(said, format.Share(p.share)+" "+words)
 		}
 	}
-	v.Text = "Of the time of all steps " + andList(said) + "."
+	v.Text = "Of the time of all steps, " + andList(said) + "."
+	if apart {
+		v.Text = "Of the time of the undisturbed steps, " + andList(said) + "."
+	}
 	for i := range j.s.Phases {
 		if j.elsewhere(&j.s.Phases[i]) {
 			v.Text += " What other processes computed for them is not in it."

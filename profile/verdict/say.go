@@ -203,7 +203,7 @@ func (o *opinion) waitText() string {
 
 // culprit names who ran most in place of a phase's threads.
 func (o *opinion) culprit() string {
-	text, names := ranThere(o.g.instead, o.j.crowdOf(o.g))
+	text, names := ranThere(o.g.culprits(), o.j.crowdOf(o.g))
 	o.v.Names = append(o.v.Names, names...)
 	return text
 }

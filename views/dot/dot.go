@@ -13,6 +13,7 @@ import (
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile"
 	"github.com/profinfer/profinfer/profile/dag"
+	"github.com/profinfer/profinfer/profile/stat"
 )
 
 // Color selects what nodes are coloured by.
@@ -47,11 +48,12 @@ const maxNodes = 20_000
 
 // Export writes the graph that took most of the phase's time.
 func Export(w io.Writer, replay func(profile.Sink) (*profile.Header, error), opt Options) error {
-	b := dag.New(dag.Options{PID: opt.PID})
-	h, err := replay(b)
+	b, s := dag.New(dag.Options{PID: opt.PID}), stat.New(stat.Options{PID: opt.PID})
+	h, err := replay(profile.Tee(b, s))
 	if err != nil {
 		return err
 	}
+	b.LeaveOut(s.Finish(h).LeavesOut)
 	d := choose(b.Finish(h), opt)
 	if d == nil {
 		what := "no graph was seen in any step"

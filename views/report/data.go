@@ -73,12 +73,15 @@ func Load(file string, replay Replay, opts ...Option) (*Run, error) {
 	r := &Run{File: filepath.Base(file), sections: map[string][]byte{}}
 	halves := make(chan error)
 	second := &Run{sections: map[string][]byte{}}
+	each := stats.FinishEach(h)
+	dags.LeaveOut(each[0].LeavesOut)
+	series.LeaveOut(each[0].LeavesOut)
 	go func() {
 		halves <- cmp.Or(second.addDAGs(dags, h), second.addTime(timeline, h, how),
 			second.addSeries(series, h, how.peaks(h)), second.addJSON("slow", slow.Finish(h)))
 	}()
 	all := map[facts.By]*summary.Stat{}
-	for _, s := range stats.FinishEach(h) {
+	for _, s := range each {
 		all[s.By] = s
 	}
 	r.Label = label(all[facts.ByWeight])

@@ -146,10 +146,10 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 		name string
 		of   func(*requests.Spread) *float64
 	}{{"mean", func(d *requests.Spread) *float64 {
-		return &d.Mean
+		return d.Mean
 	}}, {"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
 		{"p95", func(d *requests.Spread) *float64 {
-			return &d.P95
+			return d.P95
 		}}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
 		if len(list) < 4 && row.name != "mean" {
 			break // they add nothing

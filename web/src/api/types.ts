@@ -295,6 +295,13 @@ export interface SummaryStat {
   remote?: SummaryRemote[]
   /** RunVerdict sums up the phases' verdicts, weighted by their time in steps; nil where there are none. */
   run_verdict: SummaryVerdict | null
+  /**
+   * CPUUse is the utilisation of the CPUs during steps; nil where operators or scheduling were not
+   * recorded.
+   */
+  cpu_use: SummaryCPUUse | null
+  /** Batches describes batches over time and step times by their size; nil where no batch was read. */
+  batches: SummaryBatches | null
   /** Faults are page faults, where they were recorded. */
   faults?: MemoryStat
   /**
@@ -832,7 +839,7 @@ export interface SummaryPhase {
   tokens_per_s: number | null
   /** of one sequence; TPOT in decode */
   per_token_ns: number | null
-  /** over steps; nil for fewer than 2 */
+  /** over steps; nil for fewer than 20 */
   per_token_p95_ns: number | null
   /** of the call where nothing else is known */
   step_max_ns: number
@@ -853,6 +860,33 @@ export interface SummaryPhase {
   call_tokens_per_s?: number
   call_per_token_ns?: number
   call_per_token_p95_ns?: number
+  /**
+   * StepTime is the distribution of the steps' times, TPOT that of the time per output token of one
+   * sequence, in decode; both until the results were there, where that was seen.
+   */
+  step_time: RequestsSpread | null
+  tpot: RequestsSpread | null
+  /**
+   * EndToEndTPS is tokens per second including the time between steps of one answer, in which the engine
+   * samples; TokensPerS is over the time in steps alone. nil: unknown, or not decode.
+   */
+  end_to_end_tokens_per_s: number | null
+  /**
+   * Bandwidth and Compute are what operators must read and write, and compute at least, per time of the
+   * steps. MBU is the model bandwidth utilisation: the same of the bytes of weights and of the KV cache
+   * alone, divided by the machine's peak. nil: unknown.
+   */
+  bandwidth: SummaryRate | null
+  compute: SummaryRate | null
+  mbu: number | null
+  /**
+   * Disturbed are the steps that lost much of their time to other processes or the disk; nil: none did.
+   * UndisturbedTPS and UndisturbedStep are the tokens per second and the mean time of the other steps; nil
+   * where there is none, or where results came later than calls returned.
+   */
+  disturbed: SummaryDisturbed | null
+  undisturbed_tokens_per_s: number | null
+  undisturbed_step_ns: number | null
   /**
    * Traced counts the steps whose operators were recorded, TracedDur is their time. All operator figures
    * are of these steps: shares and figures per step hold for all steps only as far as these are
@@ -920,8 +954,13 @@ export interface SummaryTTFT {
   unknown: number
   /** whose logits were not requested before the trace ended */
   pending: number
+  /** nil as in [requests.Spread] */
   mean_ns: number | null
+  p50_ns: number | null
+  /** nil for fewer than 20 */
   p95_ns: number | null
+  /** nil for fewer than 100 */
+  p99_ns: number | null
   max_ns: number | null
 }
 
@@ -950,6 +989,8 @@ export interface RequestsSequences {
   ttft: RequestsSpread | null
   /** of the requests' means */
   tpot: RequestsSpread | null
+  /** TTFTByPrompt is the same by classes of computed prompt tokens, the shortest first. */
+  ttft_by_prompt: RequestsPromptClass[]
   /** TokenGap is the inter-token latency, over the tokens of all requests. */
   itl: RequestsSpread | null
   /** Speculation lists the contexts whose batches verify drafted tokens, the one with most rounds first. */
@@ -1139,6 +1180,38 @@ export interface SummaryVerdict {
   /** what the steps' time went to, largest first */
   causes: SummaryCause[]
   evidence: SummaryEvidence[]
+}
+
+/**
+ * CPUUse is how much of the CPUs the engine's threads used during steps. A thread that spins at a barrier uses
+ * its CPU.
+ */
+export interface SummaryCPUUse {
+  /** of the steps with operators */
+  dur_ns: number
+  /** of the largest team */
+  threads: number
+  /** that the threads may use; 0: unknown */
+  cpus: number
+  machine_cpus: number
+  /**
+   * Busy is how many CPUs the threads used on average, Utilisation that divided by CPUs, or by those of the
+   * machine where CPUs is unknown.
+   */
+  busy_cpus: number
+  utilisation: number | null
+  /** by number; CPUs on which no thread of the engine computed are absent */
+  each: SummaryCPU[]
+}
+
+/** Batches describes the steps' batches, for servers: over time, and by size. */
+export interface SummaryBatches {
+  /** in order, spans of equal length; those without a step are absent */
+  over_time: SummaryBatchTime[]
+  /** of these spans */
+  width_ns: number
+  /** decode and prefill steps by their tokens */
+  by_size: SummaryBatchSize[]
 }
 
 /** Stat sums up the page faults of a run. Times are ns, sizes bytes; nil: unknown. */
@@ -1817,6 +1890,62 @@ export interface SchedCulprit {
 }
 
 /**
+ * Spread is the distribution of a duration, in ns. A quantile q of n values is the one at rank ceil(q*n). A
+ * nil one is of too few values to say anything: see [P95From] and [P99From].
+ */
+export interface RequestsSpread {
+  n: number
+  /**
+   * Mean is nil where the values are of different kinds: times to the first token after prompts whose
+   * lengths differ by more than a factor of two.
+   */
+  mean_ns: number | null
+  p50_ns: number
+  p95_ns: number | null
+  p99_ns: number | null
+  max_ns: number
+}
+
+/**
+ * Rate is what a phase achieved of a resource over its steps' whole time, time outside operators included,
+ * and the machine's measured peak of it for the phase's threads.
+ */
+export interface SummaryRate {
+  /** GB/s or GFLOP/s */
+  achieved: number
+  unit: string
+  /** nil: not measured */
+  peak: number | null
+  /** Achieved / Peak */
+  share_of_peak: number | null
+}
+
+/**
+ * Disturbed sums up the steps of a phase that lost much of their time to something outside the engine's own
+ * work: their operators lasted longer, by at least a quarter of what the step takes otherwise, because a
+ * thread had lost its CPU or waited for the disk.
+ */
+export interface SummaryDisturbed {
+  steps: number
+  /** their time */
+  dur_ns: number
+  /** of the phase's time in steps */
+  share: number | null
+  /** Lost is by how much longer their operators lasted; Disk is the part of it that threads were blocked. */
+  lost_ns: number
+  disk_ns: number
+  /**
+   * LeftOut: there are few of them, and figures of operators, shares, rates and the verdict are of the
+   * other steps. Otherwise they are in all figures.
+   */
+  left_out: boolean
+  /** Ranges are the numbers of these steps, the first ones where there are many. */
+  ranges: SummaryStepRange[]
+  /** Who ran meanwhile on CPUs for which threads were runnable, longest first. */
+  preempted_by: SchedCulprit[]
+}
+
+/**
  * Backend sums up the graphs of one backend, of which no operators were seen. A graph's time is that of the
  * call that runs it or hands it over: a device can compute beyond it.
  */
@@ -1856,6 +1985,8 @@ export interface SummaryRow {
   share: number | null
   /** per call */
   mean_ns: number
+  /** per call */
+  p50_ns: number
   /** per call */
   p95_ns: number
   /** nil: unknown for all operators */
@@ -1997,17 +2128,14 @@ export interface RequestsRequest {
   warmup: boolean
 }
 
-/**
- * Spread is the distribution of a figure over requests, in ns. A quantile q of n values is the one at rank
- * ceil(q*n).
- */
-export interface RequestsSpread {
-  n: number
-  mean_ns: number
-  p50_ns: number
-  p95_ns: number
-  p99_ns: number
-  max_ns: number
+/** PromptClass sums up requests whose prompts have From to To computed tokens. */
+export interface RequestsPromptClass {
+  from_tokens: number
+  /** the longest prompt that was seen in it */
+  to_tokens: number
+  ttft: RequestsSpread | null
+  /** PerToken is the time to the first token divided by the prompt's tokens. */
+  ttft_per_token: RequestsSpread | null
 }
 
 /**
@@ -2204,6 +2332,41 @@ export interface SummaryEvidence {
   unit: string
   /** description */
   text: string
+}
+
+/** CPU is the use of one CPU during steps. */
+export interface SummaryCPU {
+  cpu: number
+  /** share of the steps' time that it ran the engine's operators */
+  engine_share: number
+  /**
+   * Others is the share in which other processes were seen there: at least that. nil: scheduling was not
+   * recorded.
+   */
+  others_share: number | null
+}
+
+/** BatchTime sums up the steps that began in one span. */
+export interface SummaryBatchTime {
+  /** boottime */
+  start_ns: number
+  steps: number
+  /** of the steps */
+  dur_ns: number
+  mean_tokens: number
+  max_tokens: number
+  mean_sequences: number
+  max_sequences: number
+}
+
+/** BatchSize sums up the steps of one phase whose batches have From to To tokens. */
+export interface SummaryBatchSize {
+  phase: string
+  from_tokens: number
+  to_tokens: number
+  mean_sequences: number
+  step_time: RequestsSpread | null
+  tokens_per_s: number | null
 }
 
 /** FaultPhase sums up the faults of a phase's steps. */
@@ -2488,6 +2651,12 @@ export interface OffloadSplitNode {
   dur_ns: number | null
   /** the node that it was fused with, -1 if none */
   into: number
+}
+
+/** StepRange is a range of step numbers in the run: First, First+1, ... Last. */
+export interface SummaryStepRange {
+  first: number
+  last: number
 }
 
 /** RowVerdict says what bounds one row of operators: the rule of docs/verdict.md, applied to the row alone. */
