@@ -255,10 +255,10 @@ func (d *demoRun) next(traces ...string) {
 	fmt.Fprintln(t, "Next:")
 	for _, row := range [][2]string{
 		{program + " stat --by op " + first, "operators by type; also --by layer, block, thread, step"},
-		{program + " stat --slow " + first, "slow steps, and which processes took CPUs"},
+		{program + " stat --slow " + first, "slow steps, and which processes preempted threads"},
 		{"sudo " + program + " record -- llama-bench -m YOUR.gguf",
-			"a model of yours; then: " + program + " stat"},
-		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a server that runs"},
+			"your own model; then: " + program + " stat"},
+		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a running server"},
 		{program + " doctor", "what this machine can record"},
 		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
 	} {
@@ -269,7 +269,7 @@ func (d *demoRun) next(traces ...string) {
 			"the other model's report")
 	}
 	_ = t.Flush()
-	fmt.Printf("Open this page in a browser: %s\n", clean.Message(page))
+	fmt.Printf("HTML report, to open in a browser: %s\n", clean.Message(page))
 }
 
 // stage shows the progress of a download or of making a model.

@@ -168,7 +168,7 @@ func TestDemoShowsTheSample(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	page := filepath.Join(dir, "new", sample.Name+"-sample.html")
-	if last := lines[len(lines)-1]; last != "Open this page in a browser: "+page {
+	if last := lines[len(lines)-1]; last != "HTML report, to open in a browser: "+page {
 		t.Errorf("the last line is %q", last)
 	}
 	for _, name := range []string{page, strings.TrimSuffix(page, ".html") + ".pftrace.gz",
