@@ -145,11 +145,14 @@ var places = []string{
 	"views/dot",
 	"views/perfetto",
 	"views/pprof",
+	"docs/tables.md",
+	"views/tables",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
 // of fields.
 var allowed = map[string][]string{
+	"docs/tables.md":       {`\bhits\b`},
 	"docs/trace-format.md": {`\bhits\b`},
 	"probe/mode.go":        {`\barrivals?\b`},
 	"record/steer.go":      {`\bhits\b`},

@@ -89,7 +89,7 @@ type SubmissionRow struct {
 	Call    string  `parquet:"call" doc:"the function"`
 	StartNs int64   `parquet:"start_ns" doc:"of the call"`
 	CallNs  *int64  `parquet:"call_ns,optional" doc:"how long it took; null: its return was not seen"`
-	Work    *int64  `parquet:"work,optional" doc:"batches of work; 0: none, it is there to be waited for; null: not told"`
+	Work    *int64  `parquet:"work,optional" doc:"batches of work; 0: none, it is there to be waited for; null: unknown"`
 	BeginNs *int64  `parquet:"begin_ns,optional" doc:"the device could begin: start_ns, or what was before it on the queue was seen done"`
 	DoneNs  *int64  `parquet:"done_ns,optional" doc:"the host knew that it was done: an upper bound; null: nobody waited"`
 	DoneBy  *string `parquet:"done_by,optional" doc:"the function whose return told"`
