@@ -77,7 +77,7 @@ var phrases = []phrase{
 	{not: `from one token to the next|token gaps?\b|time between tokens`, instead: "ITL, inter-token latency"},
 	{not: `between operators`, instead: "outside operators"},
 	{not: `in no graph\b`, instead: "outside graphs"},
-	{not: `\b(tokens?|events?|calls?|times?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second|time a thread (was|had)`},
+	{not: `\btimes? an? (step|token|call|graph|second)\b|\b(tokens?|events?|calls?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second`},
 	{not: `\b(MFLOP|GFLOP|MiB|GiB|KiB|GB|hits|calls|ms|µs|us) a (call|step|token|second)\b|\b(backend|copies|products|process|operators), a (step|graph)\b|\(a step\)`, instead: "per"},
 	{not: `flop/B\b|FLOP/B\b`, instead: "FLOP/byte"},
 	{not: `(?-i:GFlop|Gflop|GFLOPS|gflop/s)`, instead: "GFLOP/s"},
