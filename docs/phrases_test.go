@@ -73,8 +73,11 @@ var phrases = []phrase{
 	{not: `reading (the )?weights and unpacking`, instead: "memory stalls and dequantisation"},
 
 	// figures
+	{not: `has its nodes, (its )?copies`, instead: "per-graph spans, copies and queue submissions"},
+	{not: `on average, p95`, instead: "mean, p50, p95"},
 	{not: `first token after`, instead: "TTFT"},
 	{not: `from one token to the next|token gaps?\b|time between tokens`, instead: "ITL, inter-token latency"},
+	{not: `\bgaps\b`, instead: "outside operators"},
 	{not: `between operators`, instead: "outside operators"},
 	{not: `in no graph\b`, instead: "outside graphs"},
 	{not: `\btimes? an? (step|token|call|graph|second)\b|\b(tokens?|events?|calls?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second`},
