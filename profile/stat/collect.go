@@ -51,6 +51,8 @@ type statState struct {
 	faults    memory.Collector
 	experts   experts.Collector
 	lost      summary.Lost
+	cpus      cpuSum
+	batches   batchSum
 
 	first, last int64
 	steps, ops  int64
@@ -245,6 +247,8 @@ func (b *statState) Step(s *profile.Step) error {
 	if b.wanted != nil && !b.wanted[s.Phase] {
 		return nil
 	}
+	b.batches.step(s)
+	b.cpus.step(b, s, ops)
 	in := b.whole
 	if s.Incomplete != "" || s.Untraced != "" {
 		b.experts.Forget(s)
@@ -323,6 +327,8 @@ type Options struct {
 	// Further groupings, each with a Stat of its own ([Builder.FinishEach]).
 	Further []facts.By
 	Top     int // rows per phase; the others are summed up in Phase.Rest. 0: all
+	// Disturbed: figures of operators are of all steps, those that something outside disturbed included.
+	Disturbed bool
 	// Peaks returns the machine's peaks, once all has been read; nil: not measured.
 	Peaks func(*profile.Header) *roof.Peaks
 	// Pool takes back the operators that the statistics no longer need, for [profile.ReplayReusing]; nil:

@@ -83,7 +83,7 @@ func (b *Builder) addDisturbed(g, d *Group) *summary.Disturbed {
 	out := &summary.Disturbed{Steps: d.Steps, Dur: d.dur, Share: num.Share(d.dur, g.dur), Lost: d.outer.lost,
 		Disk: d.outer.disk, Ranges: num.List(d.outer.ranges),
 		Instead: num.List(sched.TopCulprits(d.outer.instead, 5))}
-	out.LeftOut = g.Traced > 0 && float64(d.Traced) <= fewDisturbed*float64(g.Traced+d.Traced) &&
+	out.LeftOut = !b.opts.Disturbed && g.Traced > 0 && float64(d.Traced) <= fewDisturbed*float64(g.Traced+d.Traced) &&
 		verdict.FromOutside(out)
 	d.stepSum = stepSum{} // g has them
 	if !out.LeftOut {

@@ -124,6 +124,7 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 			s.TTFT.Mean = nil
 		}
 	}
+	s.CPUUse, s.Batches = b.cpus.finish(b, h.Meta.Cores), b.batches.finish()
 	s.ByThreads = b.teams.finish(&b.statState, s)
 	return s, groups
 }

@@ -105,6 +105,15 @@ type BatchTime struct {
 	MaxSeqs   int64   `json:"max_sequences"`
 }
 
+// Merge adds the steps of another span, while means are sums.
+func (t *BatchTime) Merge(o *BatchTime) {
+	t.Steps += o.Steps
+	t.Dur += o.Dur
+	t.Tokens += o.Tokens
+	t.Sequences += o.Sequences
+	t.MaxTokens, t.MaxSeqs = max(t.MaxTokens, o.MaxTokens), max(t.MaxSeqs, o.MaxSeqs)
+}
+
 // BatchSize sums up the steps of one phase whose batches have From to To tokens.
 type BatchSize struct {
 	Phase      string           `json:"phase"`

@@ -54,6 +54,11 @@ func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 			}
 		}
 	}
+	for _, x := range all {
+		for i := range x.Phases {
+			j.rates(&x.Phases[i])
+		}
+	}
 	s.RunVerdict = j.run()
 	for _, x := range all {
 		j.s, j.by = x, x.By

@@ -49,7 +49,7 @@ func feed(t *testing.T, e *exporter, play func(model.Sink) (*model.Header, error
 	err := export(&b, e, func(s model.Sink) (*model.Header, error) {
 		sinks := []model.Sink{s}
 		for _, by := range []facts.By{facts.ByBlock, facts.ByLayer, facts.ByWeight} {
-			builders[by] = stat.New(stat.Options{By: by})
+			builders[by] = stat.New(stat.Options{Disturbed: true, By: by})
 			sinks = append(sinks, builders[by])
 		}
 		var err error
