@@ -129,7 +129,7 @@ func (r *Report) programs() {
 			c.Found = "the kernel's verifier accepts those for engines"
 		}
 		sc.State, sc.Found = Degraded, firstLine(s.SchedError.Error())
-		sc.Means = "time off the CPU counts as computing, and who ran instead is not told"
+		sc.Means = "time off the CPU counts as computing, and what preempted it is unknown"
 		sc.Remedy = "record --no-sched leaves the warning out"
 	}
 	c.Found += fmt.Sprintf("; rings of %d KiB on each CPU", s.RingBytes()>>10)
@@ -153,10 +153,10 @@ func (r *Report) cost(s *probe.Session) {
 	}
 	ns := d.Loop.Nanoseconds()
 	r.Machine.ProbeCostNS = &ns
-	c.Found = fmt.Sprintf("%d ns a hit (measured in a loop, at an emulated call), %d ns after the caches were emptied", ns, d.Cold.Nanoseconds())
+	c.Found = fmt.Sprintf("%d ns per probe event (measured in a loop, at an emulated call), %d ns after the caches were emptied", ns, d.Cold.Nanoseconds())
 	if ns > dear {
 		c.State, c.Means = Degraded, "probes are dear here: short operators look longer than they are"
-		c.Remedy = "--level graph costs a few hits a step only"
+		c.Remedy = "--level graph costs a few probe events per step only"
 	}
 	r.add(c)
 }

@@ -359,7 +359,7 @@ func (t *Target) judge(v probe.Version) {
 		if c := classHere(s.Class, s.Insn, t.Arch, v); c != s.Class {
 			s.Here = c
 			t.Warnings = append(t.Warnings,
-				fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each hit is dear",
+				fmt.Sprintf("%s at %s: this kernel steps %q, which newer ones emulate: each probe event is dear",
 					s.Role, s.Where, s.Insn))
 		}
 	}

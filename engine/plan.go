@@ -173,6 +173,8 @@ type File struct {
 	Open    string // a path through which profinfer can open the very inode (/proc/PID/map_files/...)
 	// ID is that of the analysed file: Open may lead to a different one later. Zero: unknown.
 	ID target.FileID
+	// Unmapped: the process has unmapped it, and may map it again.
+	Unmapped bool
 }
 
 // Region is a byte range of a structure.

@@ -74,11 +74,11 @@ const (
 type Verdict string
 
 const (
-	Told   Verdict = "told"                  // the interval excludes 0
-	Zero   Verdict = "not to be told from 0" // it includes 0, and is narrow
-	Noisy  Verdict = "too noisy"             // it includes 0, and is wide
-	Short  Verdict = "too short"             // too few spans with enough steps
-	Failed Verdict = "failed"                // none of its spans counts
+	Told   Verdict = "significant"     // the interval excludes 0
+	Zero   Verdict = "not significant" // it includes 0, and is narrow
+	Noisy  Verdict = "too noisy"       // it includes 0, and is wide
+	Short  Verdict = "too short"       // too few spans with enough steps
+	Failed Verdict = "failed"          // none of its spans counts
 )
 
 // Report is the result of a measurement. Times are ns, shares are of 1; nil is unknown.

@@ -233,7 +233,7 @@ func TestHereIPC(t *testing.T) {
 	onCPU(t, 0)
 	for _, list := range []string{"{cycles,instructions}", "{cycles,instructions}:u"} {
 		for name, o := range map[string]Options{"CPU": {}, "thread": {Thread: unix.Gettid()}} {
-			// again where the CPU idled in between, too
+			// again where the CPU idled in between, or an interrupt came between the two
 			right := false
 			for range 5 {
 				cycles, instructions := once(t, list, o)
@@ -241,9 +241,6 @@ func TestHereIPC(t *testing.T) {
 				if instructions.Value >= 3_000_000 && cycles.Value == instructions.Value<<shift &&
 					cycles.Count().State == Exact {
 					right = true
-					break
-				}
-				if strings.HasSuffix(list, ":u") || name == "thread" {
 					break
 				}
 			}
@@ -287,35 +284,53 @@ func TestHereTurns(t *testing.T) {
 		t.Errorf("one event: %v, turns %v", c, one.Turns)
 	}
 	one.Close()
+	// A busy host decides how long each of them has its turn: once in three times they are near.
+	for try := 1; ; try++ {
+		wrong := turns(t, count, alone[0].Value)
+		if len(wrong) == 0 {
+			return
+		}
+		t.Log(strings.Join(wrong, "; "))
+		if try == 3 {
+			t.Fatalf("not once in %d times", try)
+		}
+	}
+}
+
+// turns counts nine events, and returns what is wrong with the counts. alone is the number of instructions.
+func turns(t *testing.T, count func(list string) (*Set, []Reading), alone uint64) (wrong []string) {
 	s, nine := count("cycles,instructions,stall_frontend,stall_backend,r0011,r0008,cycles:u,instructions:u,r0008:u")
+	defer s.Close()
 	if len(nine) != 9 || len(s.Turns) != 9 {
 		t.Fatalf("%v, turns %v", s.names(), s.Turns)
 	}
+	bad := func(format string, a ...any) { wrong = append(wrong, fmt.Sprintf(format, a...)) }
 	var shares float64
 	for i, r := range nine {
 		c := r.Count()
 		shares += c.Share
 		t.Logf("%s: %v, %v", s.Counters[i].Name, r, c)
 		if c.State != Scaled || c.Share < 0.5 || c.Share > 0.95 {
-			t.Errorf("%s: %v (%v), want scaled by about 7/9", s.Counters[i].Name, c, r)
+			bad("%s: %v (%v), want scaled by about 7/9", s.Counters[i].Name, c, r)
 		}
 		if n := s.Counters[i].Name; n == "instructions:u" || n == "r0008:u" {
-			ratio := float64(c.Value) / float64(alone[0].Value)
+			ratio := float64(c.Value) / float64(alone)
 			if ratio < 0.85 || ratio > 1.15 {
-				t.Errorf("%s: %d, alone %d", n, c.Value, alone[0].Value)
+				bad("%s: %d, alone %d", n, c.Value, alone)
 			}
-			if unscaled := float64(r.Value) / float64(alone[0].Value); unscaled > 0.97 {
-				t.Errorf("%s: not scaled it is %.2f of the truth already: nothing is shown", n, unscaled)
+			if unscaled := float64(r.Value) / float64(alone); unscaled > 0.97 {
+				bad("%s: not scaled it is %.2f of the truth already: nothing is shown", n, unscaled)
 			}
 		}
 	}
 	if shares < 6.7 || shares > 7.3 {
-		t.Errorf("seven counters are %.2f", shares)
+		bad("seven counters are %.2f", shares)
 	}
 	// what is listed and reads 0 is doubted
 	if i := s.at(t, "stall_backend"); nine[i].Value == 0 && s.Counters[i].Doubtful() == "" {
-		t.Error("0 stalls are believed")
+		bad("0 stalls are believed")
 	}
+	return wrong
 }
 
 // A code that the CPU lacks opens, and is refused here.

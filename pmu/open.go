@@ -229,7 +229,7 @@ func (s *Set) leaveOut(sl slot, n int, u *PMU) {
 	s.missing(sl, Missing{
 		Why: fmt.Sprintf("%s counts %d of these events at once; this one would have to take turns with them",
 			u, n),
-		Do: "ask for it with -e, or with a question of its own: --counters",
+		Do: "ask for it with -e, or with a preset of its own: --counters",
 	})
 }
 

@@ -118,7 +118,7 @@ func (a *Attachment) Attach(files []engine.File, sites []engine.Site) error {
 			}
 			return err
 		}
-		if k.role != engine.RoleStepBegin {
+		if k.role != engine.RoleStepBegin && !files[k.file].Unmapped {
 			a.Ready = Now()
 		}
 	}

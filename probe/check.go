@@ -108,7 +108,7 @@ func loadError(err error) error {
 	var ve *ebpf.VerifierError
 	if errors.As(err, &ve) {
 		return &Missing{What: "the kernel's verifier refused a program", Err: err,
-			Remedy: "this is a defect of profinfer on this kernel: please report it with the output of profinfer doctor --verifier-log"}
+			Remedy: "this is a bug in profinfer on this kernel: please report it with the output of profinfer doctor --verifier-log"}
 	}
 	if errors.Is(err, unix.ENOMEM) {
 		return &Missing{What: "no memory for the rings", Err: err, Remedy: "use a smaller --ring-size"}

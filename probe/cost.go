@@ -116,7 +116,7 @@ func (s *Session) Cost() (c Cost, err error) {
 	var e Events
 	s.Drain(&e)
 	if len(e.Hits) < loopHits && s.RingBytes() > 6*loopHits*slotBytes {
-		return c, fmt.Errorf("measuring the cost of a probe: %d hits of %d were seen", len(e.Hits),
+		return c, fmt.Errorf("measuring the cost of a probe: %d probe events of %d were seen", len(e.Hits),
 			3*loopHits)
 	}
 	s.Lost() // what did not fit here is not a loss of the recording

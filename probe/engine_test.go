@@ -212,6 +212,32 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
+// A step that runs while a file is probed that is not mapped is observed completely all the same.
+func TestReady(t *testing.T) {
+	m := newMadeUp(t)
+	s, err := Open(Config{})
+	if err != nil {
+		t.Fatal(err, VerifierLog(err))
+	}
+	defer s.Close()
+	l := none()
+	a, err := s.Process(m.cmd.Process.Pid, &l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Detach()
+	sites := []engine.Site{m.site("graph_begin", engine.RoleGraphBegin)}
+	for _, unmapped := range []bool{true, false} {
+		m.file[0].Unmapped = unmapped
+		if err := a.Attach(m.file, sites); err != nil {
+			t.Fatal(err)
+		}
+		if (a.Ready == 0) != unmapped {
+			t.Errorf("unmapped %v: ready at %d", unmapped, a.Ready)
+		}
+	}
+}
+
 // Threads have a place of their own for whether their begin was written, whatever their numbers.
 func TestThreadNumbers(t *testing.T) {
 	n := threadNumbers()

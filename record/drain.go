@@ -20,6 +20,7 @@ import (
 func (r *recorder) drain() error {
 	now := probe.Now()
 	r.session.Drain(&r.events)
+	lost, counted := r.session.Lost(), probe.Now()
 	e := &r.events
 	for i := range e.Defs {
 		r.shapes.add(e.Defs[i])
@@ -60,7 +61,7 @@ func (r *recorder) drain() error {
 	})); err != nil {
 		return err
 	}
-	if err := r.losses(now); err != nil {
+	if err := r.losses(lost, counted); err != nil {
 		return err
 	}
 	if r.stop == 0 {
@@ -338,9 +339,9 @@ func (r *recorder) thread(pid, tid int32) {
 	r.w.Threads([]trace.Thread{r.allowed.first(trace.Thread{PID: pid, TID: tid, Comm: comm})})
 }
 
-// losses writes what was lost since the last drain.
-func (r *recorder) losses(now int64) error {
-	l := r.session.Lost()
+// losses writes what was lost since the last drain began, until it was counted: that is later than when this
+// drain began, by far where the recorder had no CPU meanwhile.
+func (r *recorder) losses(l probe.Lost, now int64) error {
 	if l.Hits+l.Marks > 0 {
 		for _, p := range r.procs {
 			p.learn.Forget()

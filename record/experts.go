@@ -82,7 +82,7 @@ func (r *recorder) routeByBegins(p *process, why string) {
 		p.att.DropRoutingPlaces(sequence)
 	}
 	clear(p.routing.told)
-	r.note(fmt.Sprintf("%s (%d): which experts are chosen is seen at operators' begins, which costs a hit more: %s", p.info.Comm, p.pid, why))
+	r.note(fmt.Sprintf("%s (%d): which experts are chosen is seen at operators' begins, which costs one more probe event: %s", p.info.Comm, p.pid, why))
 }
 
 // with joins the places of two shapes with the same operators. An operator can be missing in one of them:

@@ -28,7 +28,8 @@ const (
 	patienceFirst = 10 * time.Second
 	// hangs is the time after which a process that does not answer is reported as left out.
 	hangs = 5 * time.Second
-	// patienceWord is how long to wait for a command line: it is one read of the process's memory.
+	// patienceWord is how long to wait for a command line, which is one read of the process's memory, and for
+	// the list of its mappings.
 	patienceWord = 100 * time.Millisecond
 	// maxAside bounds the operations that are waited for at a time: each occupies a thread.
 	maxAside = 64
@@ -192,18 +193,27 @@ func cmdline(pid int, mute *bool) ([]string, error) {
 		words []string
 		err   error
 	}
-	c := make(chan answer, 1)
-	go func() {
+	a, ok := promptly(func() answer {
 		words, err := target.Cmdline(pid)
-		c <- answer{words, err}
-	}()
+		return answer{words, err}
+	})
+	if !ok {
+		*mute = true
+		return nil, errHangs
+	}
+	return a.words, a.err
+}
+
+// promptly returns what f returns, if it does so within patienceWord.
+func promptly[T any](f func() T) (got T, ok bool) {
+	c := make(chan T, 1)
+	go func() { c <- f() }()
 	t := time.NewTimer(patienceWord)
 	defer t.Stop()
 	select {
-	case a := <-c:
-		return a.words, a.err
+	case got = <-c:
+		return got, true
 	case <-t.C:
-		*mute = true
-		return nil, errHangs
+		return got, false
 	}
 }

@@ -206,6 +206,9 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		}
 		if err == nil {
 			done += len(group)
+			if f := &files[group[0].File]; f.Unmapped && mapsAgain(p.pid, f) {
+				p.att.Ready = probe.Now() // steps that ran meanwhile were not seen completely
+			}
 		}
 	}
 	if !full {
@@ -217,6 +220,17 @@ func (r *recorder) attach(p *process, files []engine.File, sites []engine.Site) 
 		return nil
 	}
 	return r.describe(p, files)
+}
+
+// mapsAgain reports whether a process may have mapped a file.
+func mapsAgain(pid int, f *engine.File) bool {
+	again, known := promptly(func() bool {
+		all, err := target.Maps(pid)
+		return err != nil || slices.ContainsFunc(all, func(m target.Mapping) bool {
+			return m.Dev == f.Dev && m.Inode == f.Inode
+		})
+	})
+	return again || !known
 }
 
 // describe updates the trace's record of the process.

@@ -199,7 +199,7 @@ func (r *recorder) begin() error {
 	}
 	if release, v := probe.Release(); probe.SkipsHits(v) {
 		r.meta.Notes = append(r.meta.Notes,
-			"this kernel ("+release+") leaves probes out, uncounted, while another eBPF program runs on the CPU: hits can be missing (Linux 6.0 and newer do not)")
+			"this kernel ("+release+") leaves probes out, uncounted, while another eBPF program runs on the CPU: probe events can be missing (Linux 6.0 and newer do not)")
 	}
 	r.counters.doubt()
 	r.meta.Counters = r.counters.columns

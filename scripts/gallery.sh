@@ -95,14 +95,14 @@ record llama llama-1b q4_0 -p 128 -n "$(n 64 8)"
 record qwen qwen2.5-1.5b q4_0 -p 64 -n "$(n 16 4)"
 record gemma gemma2-2b q4_0 -p 64 -n "$(n 16 4)"
 # Another process takes one of the cores for two seconds (figure 8).
-if wanted interference && { [ -z "$keep" ] || [ ! -s "$dir/interference.pinf" ]; }; then
+if wanted contention && { [ -z "$keep" ] || [ ! -s "$dir/contention.pinf" ]; }; then
   (
     sleep 3 # the model is loaded, decode is under way
     echo "\$ taskset -c 0 timeout 2 yes >/dev/null" >&2
     taskset -c 0 timeout 2 yes >/dev/null || true # it ends it: not a failure
   ) &
   other=$!
-  record interference llama-1b q4_0 -p 0 -n "$(n 192 96)"
+  record contention llama-1b q4_0 -p 0 -n "$(n 192 96)"
   wait "$other"
 fi
 # A long generation: the KV cache grows (figure 9).
@@ -122,7 +122,7 @@ if wanted experts && { [ -z "$keep" ] || [ ! -s "$dir/experts.pinf" ]; }; then
   fi
 fi
 
-for r in llama qwen gemma interference long types experts; do report "$r" "$r"; done
+for r in llama qwen gemma contention long types experts; do report "$r" "$r"; done
 # Half of the layers on another backend, and the same prompt on the CPU and with BLAS (figure 12).
 cache=${PROFINFER_ENGINES:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/profinfer}
 backend() {
@@ -155,8 +155,8 @@ table() {
 }
 table llama steps
 table llama ops
-table interference steps
-table interference sched
+table contention steps
+table contention sched
 table vulkan steps
 
 if [ "$pictures" != none ]; then

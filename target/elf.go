@@ -110,7 +110,7 @@ func OpenELFWithin(r io.ReaderAt, name string, of *Budget) (*ELF, error) {
 			}
 			return nil, fmt.Errorf("%s: %w", name, ErrNotELF)
 		}
-		return nil, e.errf("the file is cut: no whole ELF header")
+		return nil, e.errf("the file is truncated: no whole ELF header")
 	}
 	if string(h[:4]) != elf.ELFMAG {
 		return nil, fmt.Errorf("%s: %w", name, ErrNotELF)

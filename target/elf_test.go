@@ -305,16 +305,16 @@ func TestELFErrors(t *testing.T) {
 	}{
 		"empty":       {nil, "not an ELF file"},
 		"script":      {[]byte("#!/bin/sh\n" + strings.Repeat("x", 100)), "not an ELF file"},
-		"cut header":  {good[:40], "cut"},
+		"cut header":  {good[:40], "truncated"},
 		"32 bit":      {edit(4, 1), "64-bit"},
 		"big endian":  {edit(5, 2), "little-endian"},
 		"riscv":       {edit(18, 243), "x86-64 and arm64"},
 		"object file": {edit(16, 1), "neither an executable nor a shared library"},
 		"no segments": {edit(56, 0, 0), "program headers"},
-		"cut":         {good[:200], "cut"},
+		"truncated":   {good[:200], "cut"},
 		"far segment": {edit(32, 0, 0, 0, 0, 0, 0, 0, 0x70), "beyond reason"},
 		"wraps":       {edit(64+8, bytes.Repeat([]byte{0xff}, 8)...), "wraps"},
-		"cut dynamic": {edit(64+2*56+8, 0, 0xff, 0xff), "cut"},
+		"cut dynamic": {edit(64+2*56+8, 0, 0xff, 0xff), "truncated"},
 	} {
 		e, err := OpenELF(bytes.NewReader(c.b), "bad.so")
 		if err == nil || !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), "bad.so") {

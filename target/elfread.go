@@ -95,7 +95,7 @@ func (e *ELF) read(off uint64, b []byte) (int, error) {
 }
 
 func (e *ELF) cut(off, n uint64) error {
-	return e.errf("the file is cut: %d bytes at %#x are not there", n, off)
+	return e.errf("the file is truncated: %d bytes at %#x are not there", n, off)
 }
 
 // peek returns n bytes of the file, at most chunkSlack. They must not be modified.

@@ -439,7 +439,7 @@ func (s *Shape) check() error {
 	for i, nodes := range s.Order {
 		for _, node := range nodes {
 			if node < 0 || int(node) >= s.NNodes {
-				return fmt.Errorf("arrival %d ends node %d of %d", i, node, s.NNodes)
+				return fmt.Errorf("barrier arrival %d ends node %d of %d", i, node, s.NNodes)
 			}
 		}
 	}

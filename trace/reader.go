@@ -150,7 +150,7 @@ func (r *Reader) begin(b []byte) error {
 		return fmt.Errorf("%s is %w (%s); name a file that profinfer record wrote", r.name, ErrNotTrace,
 			looksLike(b))
 	case len(b) < fileHeaderSize:
-		return fmt.Errorf("%s is an %w: it was cut in its first %d bytes; record it again", r.name, ErrEmpty,
+		return fmt.Errorf("%s is an %w: it is truncated in its first %d bytes; record it again", r.name, ErrEmpty,
 			fileHeaderSize)
 	}
 	h, ok := parseFileHeader(b)
@@ -302,7 +302,7 @@ func (r *Reader) tear(from int64) {
 	if r.torn != "" {
 		return
 	}
-	r.torn = fmt.Sprintf("the trace was cut in the middle of a block: its last %d bytes were dropped",
+	r.torn = fmt.Sprintf("the recording is truncated in the middle of a block: its last %d bytes were dropped",
 		r.in.Offset()-from)
 	r.problem("%s", r.torn)
 }

@@ -28,14 +28,14 @@ func demoCommand() *cobra.Command {
 	var skew float64
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show profinfer at work: a real llama.cpp on models made for it",
-		Long: `Demo takes the llama.cpp of this machine, or fetches Debian's into a private folder, makes two models (one
-dense, one mixture of experts; their shapes are real, their weights random), records a benchmark of each,
-prints the statistics, and writes the HTML report and the Perfetto trace of each. It says beforehand what it
-fetches and leaves, and how to remove that.
+		Short: "Record a real llama.cpp on two made-up models, and show the results",
+		Long: `Demo takes the llama.cpp of this machine, or fetches Debian's into a private folder. It makes two
+models (one dense, one mixture of experts; real shapes, random weights), records a benchmark of
+each, prints the statistics, and writes an HTML report and a Perfetto trace of each. It says
+beforehand what it fetches and leaves, and how to remove it.
 
-Where nothing can be recorded (no privileges, no eBPF, no llama.cpp to be had) it says why, and shows a
-recording that is part of the program.
+Where nothing can be recorded (no privileges, no eBPF, no llama.cpp to be had) it says why, and
+shows a recording that is part of the program.
 
 With --model it only writes the file of one model, for an engine of your own, and prints its path.`,
 		Example: `  sudo profinfer demo

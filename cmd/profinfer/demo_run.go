@@ -23,13 +23,11 @@ import (
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/record"
 	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 // demoModels are recorded one after another.
 var demoModels = []string{"llama-small", "moe-small"}
-
-// demoRows is how many rows per phase the demo prints: its output has to fit on a screen or two.
-const demoRows = 8
 
 // demoDownload is what the demo downloads if this machine has no llama.cpp, in MB: 11 of package lists, as
 // reported by apt-get update, and 19 of packages (Debian's llama.cpp 0.7.0, amd64).
@@ -172,7 +170,7 @@ func (d *demoRun) record(ctx context.Context, e demo.Engine, name string, top *m
 	case res.Status != 0:
 		return "", fmt.Errorf("llama-bench ended with status %d", res.Status)
 	}
-	say("$ profinfer stat --top %d %s", demoRows, trace)
+	say("$ profinfer stat %s", trace)
 	return trace, demoStat(trace, top)
 }
 
@@ -184,7 +182,9 @@ func demoOptions(trace string, command []string) record.Options {
 }
 
 func demoStat(trace string, top *machineRoof) error {
-	if err := doStat(trace, stat.Options{By: facts.ByWeight, Top: demoRows}, top, false, false); err != nil {
+	o := terminal.Detect(os.Stdout)
+	o.File = trace
+	if err := doStat(trace, stat.Options{By: facts.ByWeight}, top, false, o); err != nil {
 		return err
 	}
 	fmt.Println()
@@ -215,7 +215,7 @@ func (d *demoRun) sample(why error) error {
 		return err
 	}
 	top := &machineRoof{why: "the recording has none"} // it has peaks, but not those of this machine
-	say("$ profinfer stat --top %d %s", demoRows, file)
+	say("$ profinfer stat %s", file)
 	if err := demoStat(file, top); err != nil {
 		return err
 	}
@@ -255,10 +255,10 @@ func (d *demoRun) next(traces ...string) {
 	fmt.Fprintln(t, "Next:")
 	for _, row := range [][2]string{
 		{program + " stat --by op " + first, "operators by type; also --by layer, block, thread, step"},
-		{program + " stat --slow " + first, "slow steps, and which processes took CPUs"},
+		{program + " stat --slow " + first, "slow steps, and which processes preempted threads"},
 		{"sudo " + program + " record -- llama-bench -m YOUR.gguf",
-			"a model of yours; then: " + program + " stat"},
-		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a server that runs"},
+			"your own model; then: " + program + " stat"},
+		{"sudo " + program + " record -p $(pidof llama-server) --duration 10s", "a running server"},
 		{program + " doctor", "what this machine can record"},
 		{base + ".pftrace.gz", "opens in https://ui.perfetto.dev"},
 	} {
@@ -269,7 +269,7 @@ func (d *demoRun) next(traces ...string) {
 			"the other model's report")
 	}
 	_ = t.Flush()
-	fmt.Printf("Open this page in a browser: %s\n", clean.Message(page))
+	fmt.Printf("HTML report, to open in a browser: %s\n", clean.Message(page))
 }
 
 // stage shows the progress of a download or of making a model.

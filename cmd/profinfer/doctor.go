@@ -19,10 +19,10 @@ func doctorCommand() *cobra.Command {
 	var json, log bool
 	c := &cobra.Command{
 		Use:   "doctor [-p PID | FILE...]",
-		Short: "Say whether profinfer can record here, and what it finds in an engine",
-		Long: `Doctor says whether profinfer can record on this machine and what is degraded. With a process or ELF files it
-shows the engine that it finds, where it would be probed, at what cost, and how each layout was found. Files
-are taken together: give all libraries of an engine, or the one program that has it linked in.
+		Short: "Check whether profinfer can record here, and what it finds in an engine",
+		Long: `Doctor checks whether profinfer can record on this machine, and what is degraded. With a process or
+ELF files it shows the engine that it finds, its probe sites with their cost, and how each layout
+was found. Give all libraries of an engine together, or the one program that has it linked in.
 
 Exit status: 0 where it can record, 4 where something needed is missing.`,
 		Example: `  profinfer doctor
@@ -44,7 +44,7 @@ Exit status: 0 where it can record, 4 where something needed is missing.`,
 	f := c.Flags()
 	addPIDs(f, &procs, "look at this process")
 	f.BoolVar(&json, "json", false, "as JSON")
-	f.BoolVar(&log, "verifier-log", false, "with what the kernel's verifier says of programs that it refuses")
+	f.BoolVar(&log, "verifier-log", false, "with the kernel verifier's log of refused programs")
 	return c
 }
 

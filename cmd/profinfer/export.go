@@ -29,12 +29,15 @@ func exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export (--format perfetto|pprof|dot | --table NAME --format ndjson|csv|parquet) [FILE]",
 		Short: "Write a recording for other programs: Perfetto, pprof, Graphviz, or tables",
-		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as it is), as a
-profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with -http), as the operator graph of a phase for
-Graphviz, or one of its tables: ` + strings.Join(tables.Names(), ", ") + `.
+		Long: `Export writes a recording as a trace for Perfetto (https://ui.perfetto.dev opens the .pftrace.gz as
+it is), as a profile for go tool pprof (frames: phase, layer, block, operator; a flame graph with
+-http), as the operator graph of a phase for Graphviz, or one of its tables:
+` + wrapped(tables.Names()) + `
 Times are in ns (CLOCK_BOOTTIME), sizes in bytes; a value that is not known is empty.
-Of a long recording, --from, --to, --steps and --phase write a part: the steps that lie wholly in it, with their numbers. What lies outside is not unpacked.
-The file is its owner's alone; what is named with -o is replaced, beside the recording only what can be an export.`,
+Of a long recording, --from, --to, --steps and --phase write a part: the steps that lie wholly in
+it, with their numbers. What lies outside is not unpacked.
+The file is readable by its owner alone. A file named with -o is replaced; beside the recording only
+an earlier export is.`,
 		Example: `  profinfer export --format perfetto
   profinfer export --format pprof && go tool pprof -http : run.pb.gz
   profinfer export server.pinf --format perfetto
@@ -199,4 +202,29 @@ func writeTo(path string, asked bool, ours func(begin []byte) bool, fn func(io.W
 		return err
 	}
 	return w.Flush()
+}
+
+// wrapped lists names in lines of at most 100 columns.
+func wrapped(names []string) string {
+	var out strings.Builder
+	width := 0
+	for i, name := range names {
+		if i < len(names)-1 {
+			name += ","
+		} else {
+			name += "."
+		}
+		switch {
+		case width == 0:
+		case width+1+len(name) > 100:
+			out.WriteByte('\n')
+			width = 0
+		default:
+			out.WriteByte(' ')
+			width++
+		}
+		out.WriteString(name)
+		width += len(name)
+	}
+	return out.String()
 }

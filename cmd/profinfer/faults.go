@@ -12,7 +12,7 @@ import (
 func faultsFlag(c *cobra.Command, to *string) {
 	f := c.Flags()
 	f.StringVar(to, "faults", "off",
-		"page faults with what they hit, and what of the model is in memory: major (and minor ones that read ahead), all, off")
+		"record page faults with the tensor they hit, and what of the model is in memory: major (and minor ones that read ahead), all, off")
 	f.Lookup("faults").NoOptDefVal = "major"
 }
 

@@ -46,7 +46,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, out, errs io.Writer) int {
 	root := &cobra.Command{
 		Use:           "profinfer",
-		Short:         "Tells where the time of an LLM inference engine goes: steps, graphs, operators, threads",
+		Short:         "An eBPF profiler for llama.cpp and other ggml-based LLM inference engines",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),

@@ -28,16 +28,19 @@ func overheadCommand() *cobra.Command {
 	var json bool
 	c := &cobra.Command{
 		Use:   "overhead [-p PID | -- COMMAND ...]",
-		Short: "Measure what being recorded costs an engine, at each level",
-		Long: `Overhead measures on your own workload what a recording costs: recorders take turns on the running engine, each for
-a span between two spans without it, and the elapsed time of the engine's steps is compared. It prints the
-difference, its 95 % interval, and says when the run was too short or too noisy to tell.
+		Short: "Measure the profiling overhead on your workload, at each level",
+		Long: `Overhead measures the profiling overhead on your workload: recorders take turns on the running
+engine, each for a span between two spans without it, and the elapsed time of the engine's steps is
+compared. It prints the difference with its 95 % confidence interval, and says when it is not
+statistically significant, or when the run was too short or too noisy.
 
-The engine has to compute all the while: by default some three minutes. A command is ended when all was
-measured; one that ends before is reported as far as it went. An interrupt (ctrl-C) ends it with what was measured.
+The engine has to compute all the while: by default some three minutes. A command is ended when all
+was measured; one that ends before is reported as far as it went. An interrupt (ctrl-C) ends it with
+what was measured.
 
-Exit status: 0 if the cost of at least one level was found (or cannot be told from 0), or after an interrupt;
-1 if of none; 4 where something needed for recording is missing; 130 if interrupted before anything was measured.`,
+Exit status: 0 if the overhead of at least one level was found or is not statistically significant,
+or after an interrupt; 1 if of none; 4 where something needed for recording is missing; 130 if
+interrupted before anything was measured.`,
 		Example: `  profinfer overhead -p $(pidof llama-server)
   profinfer overhead -- llama-bench -m model.gguf -p 0 -n 256 -r 100
   profinfer overhead --levels step,graph,op --rounds 20 --span 5s -p 1234
@@ -81,7 +84,7 @@ Exit status: 0 if the cost of at least one level was found (or cannot be told fr
 	f := c.Flags()
 	f.SetInterspersed(false)
 	f.StringVarP(&input, "input", "i", "",
-		"tell what operators cost from a recording with --overhead-budget, instead of measuring")
+		"compute the overhead of operators from a recording with --overhead-budget, instead of measuring")
 	addPIDs(f, &procs, "measure this process and its children")
 	f.StringSliceVar(&levels, "levels", []string{"graph", "op"}, "levels to measure: step, graph, op")
 	f.IntVar(&opt.Rounds, "rounds", 10, "spans of each level")

@@ -21,14 +21,18 @@ func peaksCommand() *cobra.Command {
 	var how peaksHow
 	c := &cobra.Command{
 		Use:   "peaks",
-		Short: "Measure this machine's roof: memory bandwidth and compute, by number of threads",
-		Long: `Peaks measures what this machine gives at most, in seconds: bytes read from memory, operations on float32 vectors,
-8-bit dot products and what else its CPUs have, with 1, 2 ... threads. It is kept for this machine, and other verbs
-tell what is bound by memory and what by compute from it. A result does not replace one from a quieter machine, or of more threads.
+		Short: "Measure this machine's roofline: peak memory bandwidth and FLOP/s, by number of threads",
+		Long: `Peaks measures this machine's roofline ceilings in some seconds: peak memory bandwidth, and peak
+FLOP/s of float32 vectors, 8-bit dot products and what else its CPUs have, with 1, 2 ... threads.
+The result is kept for this machine; other commands compare recordings with it: memory-bound or
+compute-bound, and how far from the peak. A result does not replace one from a quieter machine, or
+of more threads.
 
-Every CPU that the process may use is taken for these seconds; measure while the machine does nothing else. It needs no privileges.
+Every CPU that the process may use is taken for these seconds: measure while the machine does
+nothing else. It needs no privileges.
 
-Exit status: 0; 1 if it could not be measured, or with --show if it never was; 130 after an interrupt.`,
+Exit status: 0; 1 if it could not be measured, or with --show if it never was; 130 after an
+interrupt.`,
 		Example: `  profinfer peaks
   profinfer peaks --show
   profinfer peaks --json | jq '.points[] | {threads, read: .read_gb_s.best, f32: .f32_gflop_s.best}'

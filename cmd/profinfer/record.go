@@ -37,21 +37,25 @@ func recordCommand() *cobra.Command {
 	var budget, maxSize, switchSize, question string
 	c := &cobra.Command{
 		Use:   "record [-p PID...] [-- COMMAND ...]",
-		Short: "Record what an engine does, into a trace file",
-		Long: `Record launches a command, or attaches to running processes, and writes what their
-inference engine does into a trace file. The engine is found by itself, also in children of the
-command, in containers, and in libraries that are loaded later.
+		Short: "Record an inference engine: a command, or running processes",
+		Long: `Record launches a command, or attaches to running processes, and writes what their inference
+engine does to a file. The engine is found by itself, also in children of the command, in
+containers, and in libraries that are loaded later.
 
 It ends with the command, with the processes, after --duration, or by an interrupt (ctrl-C).
-With both -p and a command it ends with the command: the server that a client computes on, and the client.
+With both -p and a command it ends with the command, as for an RPC server and its client.
 -p takes several processes (-p 12 34, -p 12,34); a command that is a number stands behind --.
 
-With --counters or -e it counts what each operator did on each thread: cycles, instructions, misses where the machine has counters, and
-what the kernel counts (faults, switches) on every machine. A question is counted in user space; -e counts the kernel too, as perf
-does (cycles:u does not).
+With --counters or -e it counts events per operator and thread: cycles, instructions, cache misses
+where the machine has counters; page faults and context switches on every machine. Presets
+(--counters) count user mode only; -e counts user and kernel mode unless :u is given, as perf does.
 
-The recording is its owner's alone: by sudo, the user's who called it, in a folder of that user's or root's. What looks like a secret on
-command lines is not recorded (--keep-secrets). An older file of its name is replaced if it is a recording (--force: whatever it is).`,
+A process whose name contains "server" is recorded with --overhead-budget 1% unless --duration,
+--steps, --two-hits or a filter is given.
+
+The recording is readable by its owner alone: under sudo, by the user who called it, in a folder of
+that user or of root. Secrets on command lines are not recorded (--keep-secrets). An older file of
+its name is replaced if it is a recording (--force: whatever it is).`,
 		Example: `  profinfer record -- llama-bench -m model.gguf
   profinfer record -p $(pidof llama-server) --duration 5s -o server.pinf
   profinfer record -p $(pidof ggml-rpc-server) -- llama-bench -m model.gguf --rpc 127.0.0.1:50052 -ngl 99
@@ -120,7 +124,7 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 	f.BoolVar(&opt.Force, "force", false, "replace the file of that name also where it is no recording")
 	f.BoolVar(&opt.KeepSecrets, "keep-secrets", false,
 		"keep keys, tokens and passwords in the command lines that are recorded (else: ***)")
-	f.StringVar(&level, "level", "op", "how much: step, graph (and steps), op (and graphs)")
+	f.StringVar(&level, "level", "op", "what to record: step, graph (and steps), op (and graphs)")
 	f.DurationVar(&opt.Duration, "duration", 0, "end after this time (5s, 2m)")
 	f.IntVar(&ringKB, "ring-size", 0,
 		"KiB of each CPU's ring (default: 64 MiB over all CPUs, at most 8 MiB each)")
@@ -132,23 +136,23 @@ command lines is not recorded (--keep-secrets). An older file of its name is rep
 		"with --switch-output: keep only the latest N files (0: all)")
 	f.IntVar(&opt.Steps, "steps", 0, "end after so many steps")
 	f.StringVar(&budget, "overhead-budget", "",
-		"record operators in spans, so that the engine loses no more than this (0.5%; none). Servers without --duration: 1%")
+		"sample operators (on/off windows) to keep the overhead below this (0.5%; none). Servers without --duration: 1%")
 	f.Float64Var(&opt.MinTPS, "min-tps", 0,
-		"record no operators while decode of one sequence is slower than this, in tokens per second")
+		"pause recording operators while decode is slower than this, in tokens per second of one sequence")
 	f.StringVarP(&opt.Events, "event", "e", "",
 		"count these events per operator and thread, as perf names them (cycles,instructions,cache-misses,r003c)")
 	f.StringVar(&question, "counters", "",
-		"count what answers a question, in user space: "+questions())
+		"count a preset (metric group), in user mode: "+questions())
 	f.StringSliceVar(&opt.Ops, "op", nil, "record these operators only (MUL_MAT,MUL_MAT_ID)")
 	f.StringSliceVar(&opt.Phases, "phase", nil,
 		"record operators of these phases only: prefill, decode, encode, unknown")
 	f.IntSliceVar(&opt.TIDs, "tid", nil, "record operators of these threads only")
 	f.BoolVar(&opt.TwoHits, "two-hits", false,
-		"probe the begin of every operator too, not only where a graph is new")
+		"probe every operator's entry too, not only of new graphs")
 	faultsFlag(c, &faults)
 	f.BoolVar(&opt.Experts, "experts", opt.Experts,
 		"record which experts each token chooses, where the model has some (--experts=false: not)")
-	f.BoolVar(&noSched, "no-sched", false, "leave the scheduler's events out")
+	f.BoolVar(&noSched, "no-sched", false, "do not record scheduling")
 	return c
 }
 
@@ -190,7 +194,7 @@ func runRecording(ctx context.Context, opt record.Options, progress bool) (recor
 	}
 	lost := ""
 	if res.Lost > 0 {
-		lost = fmt.Sprintf(", %d events lost", res.Lost)
+		lost = fmt.Sprintf(", %d events dropped", res.Lost)
 	}
 	if res.Missed > 0 {
 		lost += fmt.Sprintf(", %d processes not wholly recorded", res.Missed)
@@ -214,7 +218,7 @@ func (l *progressLine) show(p record.Progress) {
 	l.last = time.Now()
 	lost := ""
 	if p.Lost > 0 {
-		lost = fmt.Sprintf("  %d lost", p.Lost)
+		lost = fmt.Sprintf("  %d dropped", p.Lost)
 	}
 	sayInPlace("recording %.0f s  %d steps  %.1f MB%s  (ctrl-C ends)", p.Elapsed.Seconds(), p.Steps,
 		float64(p.Bytes)/1e6, lost)

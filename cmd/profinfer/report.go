@@ -30,13 +30,15 @@ func reportCommand() *cobra.Command {
 	var only partFlags
 	c := &cobra.Command{
 		Use:   "report [FILE...]",
-		Short: "Write a page for the browser: verdict, operator graph, timeline, statistics",
-		Long: `Report writes one self-contained HTML file that needs no network: what bounds the run, the operator graph coloured by what it costs, the
-timeline of every thread and CPU, statistics and plots. Several recordings are shown side by side.
+		Short: "Write an HTML report: verdict, operator graph, timeline, statistics",
+		Long: `Report writes one self-contained HTML file that needs no network: the verdict, the operator graph
+coloured by cost, the timeline of every thread and CPU, statistics and plots. Several recordings are
+shown side by side.
 
-Of a long recording, --from, --to, --steps and --phase show a part: the steps that lie wholly in it. What lies outside is not unpacked, so that takes little time. Times and
-numbers of steps stay those of the whole recording; what is left out is reported. The file is its owner's alone; what is named with -o is replaced, beside
-the recording only a page of profinfer's.`,
+Of a long recording, --from, --to, --steps and --phase show a part: the steps that lie wholly in it.
+What lies outside is not unpacked, so that takes little time. Times and numbers of steps stay those
+of the whole recording; what is left out is reported. The file is readable by its owner alone. A
+file named with -o is replaced; beside the recording only an earlier report is.`,
 		Example: `  profinfer report -o report.html
   profinfer report q4_0.pinf q8_0.pinf -o compare.html
   profinfer report --from 90s --to 95s
@@ -100,11 +102,13 @@ func serveCommand() *cobra.Command {
 	var flags roofFlags
 	c := &cobra.Command{
 		Use:   "serve [FILE...]",
-		Short: "Serve the page of report on loopback, for recordings too large for one file",
-		Long: `Serve shows the page of report to a browser on this machine until it is interrupted, with all that a file would leave out.
+		Short: "Serve the HTML report on loopback, for recordings too large for one file",
+		Long: `Serve shows the HTML report to a browser on this machine until it is interrupted, with all that a
+file would leave out.
 
-It prints the address to open. Its token is new each time: whoever has not got that address is shown nothing, other users of the
-machine included. From elsewhere: ssh -L 7070:127.0.0.1:7070 HOST, and then the same address.`,
+It prints the address to open. The address has a token that is new each time: without it nothing is
+shown, also to other users of this machine. From elsewhere: ssh -L 7070:127.0.0.1:7070 HOST, and
+then the same address.`,
 		Example: `  profinfer serve
   profinfer serve q4_0.pinf q8_0.pinf --listen 127.0.0.1:8080`,
 		Args: cobra.ArbitraryArgs,

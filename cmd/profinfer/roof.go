@@ -21,10 +21,10 @@ type roofFlags struct {
 func (r *roofFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&r.bandwidth, "peak-bandwidth", "",
-		"the machine's memory bandwidth in GB/s, in place of the measured one (51.2, 1.2TB/s)")
+		"the machine's peak memory bandwidth in GB/s, in place of the measured one (51.2, 1.2TB/s)")
 	f.StringVar(&r.flops, "peak-flops", "",
-		"what its CPUs compute in GFLOP/s, in place of what was measured (250, 1.2TFLOP/s)")
-	f.BoolVar(&r.none, "no-peaks", false, "compare with no measured peaks")
+		"its CPUs' peak in GFLOP/s, in place of the measured one (250, 1.2TFLOP/s)")
+	f.BoolVar(&r.none, "no-peaks", false, "do not compare with measured peaks")
 }
 
 // set reports whether any of them was given.

@@ -16,6 +16,7 @@ import (
 	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/profile/summary"
 	"github.com/profinfer/profinfer/trace"
+	"github.com/profinfer/profinfer/views/terminal"
 )
 
 func figure(v float64) *peaks.Figure {
@@ -212,7 +213,7 @@ func TestRoofOfRecording(t *testing.T) {
 	} {
 		var s summary.Stat
 		if err := json.Unmarshal(output(t, func() error {
-			return doStat(file, stat.Options{}, c.roof, true, false)
+			return doStat(file, stat.Options{}, c.roof, true, terminal.Options{})
 		}), &s); err != nil {
 			t.Fatal(err)
 		}

@@ -55,10 +55,8 @@ var readmeStat = regexp.MustCompile("(?s)(<!-- stat:[^\n]*-->\n```\n)(.*?)(```\n
 func TestSample(t *testing.T) {
 	whole, _ := sampleStat(t, stat.Options{By: facts.ByWeight})
 	// the part for the README; the command that prints it stands above it
-	const head = "$ profinfer stat --phase decode --top 6 " + sample.Name + ".pinf\n"
-	part, _ := sampleStat(t, stat.Options{By: facts.ByWeight, Top: 6,
-		Phases: []profile.Phase{profile.Decode}})
-	part = head + part
+	const head = "$ profinfer stat " + sample.Name + ".pinf\n"
+	part := head + whole
 	for name, edit := range map[string]func(old string) (string, error){
 		filepath.Join(sampleDir, "stat.txt"): func(string) (string, error) { return whole, nil },
 		"../../README.md": func(old string) (string, error) {
@@ -87,7 +85,7 @@ func TestSample(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(part, " of roof") {
+	if !strings.Contains(part, " of peak") {
 		t.Error("the sample is not compared with its machine's peaks")
 	}
 }
@@ -163,14 +161,14 @@ func TestDemoShowsTheSample(t *testing.T) {
 	if !strings.HasPrefix(stderr, "profinfer: this machine cannot record: no engine: install one\n") {
 		t.Errorf("stderr begins with %.200q", stderr)
 	}
-	for _, want := range []string{"llama   16 layers", "decode, by weight", " of roof"} {
+	for _, want := range []string{"16 layers", "decode, by weight", " of peak"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("stdout lacks %q", want)
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	page := filepath.Join(dir, "new", sample.Name+"-sample.html")
-	if last := lines[len(lines)-1]; last != "Open this page in a browser: "+page {
+	if last := lines[len(lines)-1]; last != "HTML report, to open in a browser: "+page {
 		t.Errorf("the last line is %q", last)
 	}
 	for _, name := range []string{page, strings.TrimSuffix(page, ".html") + ".pftrace.gz",

@@ -17,7 +17,7 @@ import (
 func statCommand() *cobra.Command {
 	var in []string
 	var by, phase string
-	var json, verbose bool
+	var json, verbose, full bool
 	var flags roofFlags
 	var slow bool
 	opt := stat.Options{}
@@ -68,23 +68,27 @@ func statCommand() *cobra.Command {
 				return doSlow(in[0], opt, json, verbose)
 			}
 			if len(in) > 1 {
-				return doStatThreads(in, opt, json)
+				return doCompare(in, opt, json)
 			}
 			top, err := flags.roof()
 			if err != nil {
 				return err
 			}
-			return doStat(in[0], opt, top, json, verbose)
+			o := terminal.Detect(os.Stdout)
+			o.File, o.Verbose, o.Full = in[0], verbose, full
+			o.Rows = c.Flags().Changed("by") || opt.Top > 0
+			return doStat(in[0], opt, top, json, o)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&in, "input", "i", []string{defaultTrace},
-		"recording to read, as FILE is; several: compare what their counters tell by number of threads")
+		"recording to read, as FILE is; several: compare them, phase by phase")
 	f.StringVar(&by, "by", "weight",
 		"rows: op, weight, layer, block, thread or step; expert: which experts tokens chose")
 	f.StringVar(&phase, "phase", "", "only this phase: prefill, decode, encode or unknown")
 	f.Int32Var(&opt.PID, "pid", 0, "only this process of the recording")
 	f.IntVar(&opt.Top, "top", 0, "at most this many rows, the others summed up (0: all)")
+	f.BoolVar(&full, "full", false, "all statistics of all phases, requests and threads, not one screen of them")
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
 	f.BoolVar(&slow, "slow", false,
@@ -93,7 +97,7 @@ func statCommand() *cobra.Command {
 	return c
 }
 
-func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) error {
+func doStat(in string, opt stat.Options, top *machineRoof, json bool, o terminal.Options) error {
 	r, err := trace.Open(in)
 	if err != nil {
 		return err
@@ -113,8 +117,6 @@ func doStat(in string, opt stat.Options, top *machineRoof, json, verbose bool) e
 	if json {
 		err = terminal.JSON(w, s)
 	} else {
-		o := terminal.Detect(os.Stdout)
-		o.File, o.Verbose = in, verbose
 		err = terminal.Stat(w, s, o)
 	}
 	if err != nil {

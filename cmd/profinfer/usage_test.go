@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -273,5 +274,20 @@ func TestSeparatePIDs(t *testing.T) {
 	}
 	if !slices.Equal(p, pids{12, 34, 56, 78}) {
 		t.Errorf("%v", p)
+	}
+}
+
+// Help fits a terminal of 100 columns, but for the list of flags.
+func TestHelpFits(t *testing.T) {
+	for _, command := range verbs {
+		c := command()
+		for _, line := range strings.Split(c.Long, "\n") {
+			if n := utf8.RuneCountInString(line); n > 100 {
+				t.Errorf("%s: %d columns: %s", c.Name(), n, line)
+			}
+		}
+		if n := utf8.RuneCountInString(c.Short); n > 90 {
+			t.Errorf("%s: %d columns: %s", c.Name(), n, c.Short)
+		}
 	}
 }

@@ -111,6 +111,7 @@ func (g *Engine) addUnmapped(pid int, p *engine.Plan, f *found, unmapped []targe
 				p.Sites = append(p.Sites, s)
 			}
 		}
+		o.Unmapped = true
 		p.Files = append(p.Files, *o)
 	}
 }

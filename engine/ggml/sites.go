@@ -23,7 +23,7 @@ const (
 
 // Costs measured on one machine: an emulated probe 0.4 us, a stepped one 14 to 27 us in a VM and about three
 // times an emulated one on bare metal.
-const steppedCost = "stepped: costs 14 to 27 us a hit in a virtual machine, about 1.5 us on bare metal"
+const steppedCost = "stepped: costs 14 to 27 us per probe event in a virtual machine, about 1.5 us on bare metal"
 
 func reg(i uint8) engine.Arg { return engine.Arg{Kind: engine.ArgReg, Reg: i} }
 

@@ -32,7 +32,7 @@ var counterList = []trace.Counter{
 		PMU: "cpu"}, {Name: "stalled-cycles-frontend", Role: "stall-frontend", PMU: "cpu", Void: "reads 0"},
 }
 
-// counts makes up counters for a run that is played: the more threads, the fewer instructions a cycle. ROPE's
+// counts makes up counters for a run that is played: the more threads, the fewer instructions per cycle. ROPE's
 // instructions are not known.
 type counts struct {
 	profile.Sink

@@ -103,7 +103,7 @@ const timeOver = "the time is over"
 // window is the span of a recording: from when its probes were in place, plus settle, for d.
 func window(h *profile.Header, settle, d int64) (from, to int64, err error) {
 	if h.End == nil || h.Torn != "" {
-		return 0, 0, errors.New("its recording was cut")
+		return 0, 0, errors.New("its recording is truncated")
 	}
 	for _, p := range h.Processes {
 		from = max(from, p.Attached)

@@ -100,7 +100,7 @@ func TestExamine(t *testing.T) {
 func TestExamineRefuses(t *testing.T) {
 	for want, path := range map[string]string{
 		"early":     written(t, 30, nil),
-		"cut":       written(t, 60, func(e *trace.End, _ *trace.Process) { e.Reason = "cut" }),
+		"truncated": written(t, 60, func(e *trace.End, _ *trace.Process) { e.Reason = "cut" }),
 		"otherwise": written(t, 60, func(e *trace.End, _ *trace.Process) { e.Reason = "interrupted" }),
 		"no probes": written(t, 60, func(_ *trace.End, p *trace.Process) { p.Attached = 0 }),
 		"no trace":  filepath.Join(t.TempDir(), "none"),

@@ -297,7 +297,7 @@ func (g *drawing) title() string {
 	d := g.d
 	t := fmt.Sprintf("%s: %d steps", d.Phase, d.Steps)
 	if d.Ops > 0 && d.Traced > 0 {
-		t += fmt.Sprintf(", %s of operators a step",
+		t += fmt.Sprintf(", %s of operators per step",
 			format.Label.Duration(float64(d.OpsDur-d.Probe)/float64(d.Traced)))
 	} else {
 		t += ", no operator was seen: no times"

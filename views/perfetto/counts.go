@@ -126,9 +126,9 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 		}
 		v, ok := c.known(th.Counts, i)
 		x := float64(v)
-		unit := "an operator" // kernel events are rare: show how often, not how fast
+		unit := "per operator" // kernel events are rare: show how often, not how fast
 		if !k.PerThread() && k.PMU != "kernel" {
-			unit = "a µs"
+			unit = "per µs"
 			if th.Busy > 0 {
 				x = x * 1e3 / float64(th.Busy)
 			} else {
@@ -138,7 +138,7 @@ func (c *counts) draw(t *tracks, pid int32, th *profile.OpThread) {
 		r.set(t, key, i, k.Name, unit, th.Start, x, ok)
 	}
 	v, ok := c.ipc(th.Counts)
-	r.set(t, key, len(r.tracks)-1, "IPC", "instructions a cycle", th.Start, v, ok)
+	r.set(t, key, len(r.tracks)-1, "IPC", "instructions per cycle", th.Start, v, ok)
 }
 
 // set sets a track's value, 0 if unknown. An unchanged value is not written again.

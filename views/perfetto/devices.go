@@ -108,7 +108,7 @@ func (e *exporter) Device(d *profile.DeviceSpan) error {
 
 func (e *exporter) deviceTrack(d *profile.DeviceSpan) *track {
 	key := deviceTrack{pid: d.Graph.PID, backend: d.Graph.Backend}
-	name := cmp.Or(clean.Perfetto(d.Graph.Backend), "device") + ": handed over until waited for"
+	name := cmp.Or(clean.Perfetto(d.Graph.Backend), "device") + ": submission to completion seen by the host"
 	if d.Queue != nil {
 		key.queue, key.backend = d.Queue.ID, ""
 		name = fmt.Sprintf("%s queue %d", cmp.Or(clean.Perfetto(d.Queue.Backend), "device"), d.Queue.ID)

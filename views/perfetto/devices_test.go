@@ -72,7 +72,7 @@ func TestDevices(t *testing.T) {
 	first := find(q, "graph Vul�kan, step 5", 1110, 140, 0)
 	second := find(q, "graph Vul�kan, step 5", 1135, 115, 1) // done together: within the first
 	third := find(q, "graph Vul�kan, step 5", 1320, 70, 0)
-	unseen := find("Vul�kan: handed over until waited for", "graph Vul�kan, step 5", 1400, 100, 0)
+	unseen := find("Vul�kan: submission to completion seen by the host", "graph Vul�kan, step 5", 1400, 100, 0)
 	if first.notes["end"] == "" || second.notes["end"] != "" || second.notes["busy_ns"] != "115" ||
 		second.notes["submissions"] != "1" || third.notes["done_by"] != "vkWaitForFences" ||
 		unseen.notes["busy_ns"] != "" || third.notes["step"] != "5" {

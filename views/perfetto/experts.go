@@ -46,7 +46,7 @@ func (e *exporter) drawExperts(s *profile.Step) {
 	for _, c := range []struct {
 		name, unit string
 		value      *float64
-	}{{phase + " new experts", "experts a step", newExperts(&p)}, {phase + " experts' bytes", "bytes a step",
+	}{{phase + " new experts", "experts per step", newExperts(&p)}, {phase + " experts' bytes", "bytes per step",
 		p.Bytes}} {
 		key := counterKey{s.PID, s.Ctx, c.name}
 		if ok && c.value != nil {

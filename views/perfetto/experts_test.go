@@ -76,11 +76,11 @@ func TestExpertCounters(t *testing.T) {
 		run.Partial = x.partial
 		c := check(t, export(t, nil, run))
 		if v, unit := c.counterOf("decode new experts"); !slices.Equal(v, x.fresh) ||
-			unit != "experts a step" {
+			unit != "experts per step" {
 			t.Errorf("partial %d: new experts %v %s, want %v", x.partial, v, unit, x.fresh)
 		}
 		if v, unit := c.counterOf("decode experts' bytes"); !slices.Equal(v, x.bytes) ||
-			unit != "bytes a step" {
+			unit != "bytes per step" {
 			t.Errorf("partial %d: bytes %v %s, want %v", x.partial, v, unit, x.bytes)
 		}
 		if v, _ := c.counterOf("prefill experts' bytes"); !slices.Equal(v, []float64{many, 0}) {

@@ -237,7 +237,7 @@ func (e *exporter) Step(s *profile.Step) error {
 			e.rate(s, end, phase+" GB/s", "GB/s", float64(sum.bytes)/float64(sum.bytesDur))
 		}
 		if ipc, ok := e.counts.ipc(sum.counts); ok {
-			e.rate(s, end, phase+" IPC", "instructions a cycle", ipc)
+			e.rate(s, end, phase+" IPC", "instructions per cycle", ipc)
 		}
 		delete(e.sums, s)
 		e.sumStep, e.sum = nil, nil

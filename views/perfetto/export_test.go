@@ -373,3 +373,54 @@ func TestTraceProcessor(t *testing.T) {
 	ask("select count(*) from stats where severity in ('error','data_loss') and value > 0", "0")
 	ask("select count(distinct s.id) from slice s join args using(arg_set_id) where key='debug.weight' and display_value='blk.1.ffn_down.weight'", "41")
 }
+
+// operators collects the operators of a run.
+type operators struct {
+	profile.BaseSink
+	all []profile.Op
+}
+
+func (s *operators) Op(o *profile.Op) error {
+	x := *o
+	x.Threads = append([]profile.OpThread(nil), o.Threads...)
+	s.all = append(s.all, x)
+	return nil
+}
+
+// Every thread's slice of an operator lasts until the operator's end, its wait at the barrier as long as the
+// thread waited.
+func TestTimes(t *testing.T) {
+	var ops operators
+	if err := (&profiletest.Player{Sink: &ops}).Play(run); err != nil {
+		t.Fatal(err)
+	}
+	c := check(t, export(t, nil, run))
+	type of struct {
+		cat      string
+		tid, end int64
+	}
+	slices := map[of]slice{}
+	for _, s := range c.slices {
+		slices[of{s.cat, c.tracks[s.track].tid, s.start + s.dur}] = s
+	}
+	waits := 0
+	for _, o := range ops.all {
+		end := o.Start + o.Dur
+		for _, th := range o.Threads {
+			tid := int64(th.TID)
+			if s := slices[of{"op", tid, end}]; s.start != th.Start || s.notes["op_id"] != fmt.Sprint(o.ID) {
+				t.Fatalf("operator %d from %d to %d on thread %d is %+v", o.ID, th.Start, end, tid, s)
+			}
+			if th.Wait == 0 {
+				continue
+			}
+			waits++
+			if s := slices[of{"wait", tid, end}]; s.dur != th.Wait {
+				t.Fatalf("operator %d: thread %d waited %d ns, in the trace %d", o.ID, tid, th.Wait, s.dur)
+			}
+		}
+	}
+	if waits == 0 {
+		t.Error("no thread waited")
+	}
+}

@@ -34,7 +34,7 @@ const (
 	frameRest    = "outside operators"
 	frameGraphs  = "outside graphs"
 	frameAlone   = "operators not recorded"
-	frameOthers  = "other operators (too many to tell apart)"
+	frameOthers  = "other operators (too many for frames of their own)"
 	frameNoLayer = "no layer"
 	frameOutside = "outside steps"
 	frameFor     = ", for another process" // follows a phase

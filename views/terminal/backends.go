@@ -2,10 +2,7 @@
 
 package terminal
 
-import (
-	"github.com/profinfer/profinfer/profile/facts"
-	"github.com/profinfer/profinfer/profile/summary"
-)
+import "github.com/profinfer/profinfer/profile/summary"
 
 // backendTitle names the backend whose graphs are seen without their operators; empty if there is none.
 func backendTitle(s *summary.Stat) string {
@@ -21,16 +18,4 @@ func backendTitle(s *summary.Stat) string {
 		}
 	}
 	return title
-}
-
-// backends adds a row for each backend whose graphs are seen without their operators.
-func (p *page) backends(s *summary.Stat, f *summary.Phase, t *rowTable) {
-	if s.By == facts.ByThread || s.By == facts.ByStep {
-		return
-	}
-	for i := range f.Backends {
-		if b := &f.Backends[i]; b.Share != nil {
-			t.foot("(graphs on "+p.o.clean(b.Backend)+")", float64(b.Dur)/float64(f.Steps), *b.Share)
-		}
-	}
 }

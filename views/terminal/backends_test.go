@@ -34,7 +34,7 @@ func TestBackends(t *testing.T) {
 	}
 	s := b.Finish(&profile.Header{})
 	var out bytes.Buffer
-	if err := Stat(&out, s, Options{Unicode: true}); err != nil {
+	if err := Stat(&out, s, Options{Unicode: true, Full: true}); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -49,11 +49,11 @@ func TestBackends(t *testing.T) {
 	for l := range strings.SplitSeq(text, "\n") {
 		f := strings.Fields(l)
 		switch {
-		case len(f) > 2 && f[0] == "prefill" && f[1] == "1":
-			if !strings.Contains(l, "70 %   20 %") && !strings.Contains(l, "70 %  20 %") {
+		case len(f) > 3 && f[0] == "prefill" && f[1] == "100" && f[2] == "ms":
+			if got := strings.Join(strings.Fields(l), " "); !strings.Contains(got, "70 % 20 %") {
 				t.Errorf("backend 70 %% and gaps 20 %% are not in %q", l)
 			}
-		case len(f) > 2 && f[0] == "decode" && f[1] == "1" && strings.Contains(l, "70 %"):
+		case len(f) > 2 && f[0] == "decode" && f[1] == "100" && strings.Contains(l, "70 %"):
 			t.Errorf("decode had no other backend: %q", l)
 		}
 	}

@@ -23,7 +23,7 @@ func TestCalls(t *testing.T) {
 	draw := func(ps summary.Phase) string {
 		var b bytes.Buffer
 		if err := Stat(&b, &summary.Stat{By: facts.ByWeight, Run: summary.Run{Level: "graph"},
-			Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true}); err != nil {
+			Phases: []summary.Phase{ps}}, Options{Width: 300, Unicode: true, Full: true}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	}
-	has(draw(ps), " 2.5     400 ms",
+	has(draw(ps), "2.5     400 ms",
 		"decode: end to end 400 ms a step, until the results of Vul\\x1bkan are there; submit only, its calls take 10.0 ms a step, 100.0 t/s: shares and operators below are of these; "+
 			"of 1 step nobody was seen to wait for the results: left out of t/s")
 	ps.Unseen, ps.EndToEnd, ps.TokensPerS, ps.PerToken = 4, nil, nil, nil

@@ -15,7 +15,7 @@ func (p *page) counters(s *summary.Stat, f *summary.Phase) {
 		return
 	}
 	t := &table{}
-	name := t.col(column{title: phaseName(s, f) + ", counted a step", left: true, keep: 100, min: 20})
+	name := t.col(column{title: phaseName(s, f) + ", counters per step", left: true, keep: 100, min: 20})
 	var ipc, stalled, misses *column
 	cols := make([]*column, len(s.Counters))
 	var zero []string

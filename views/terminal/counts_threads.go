@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/profinfer/profinfer/internal/format"
+	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -103,10 +104,15 @@ type Recording struct {
 	Stat *summary.Stat `json:"-"`
 }
 
-// StatThreadsJSON writes what [StatThreads] draws, as JSON. It returns w's errors.
-func StatThreadsJSON(w io.Writer, rs []Recording) error {
+// CompareJSON writes what [Compare] draws, as JSON: each recording's run, models, phases, verdicts and counters
+// as in `stat --json`. It returns w's errors.
+func CompareJSON(w io.Writer, rs []Recording) error {
 	type recording struct {
 		Recording
+		Run      summary.Run         `json:"run"`
+		Models   []facts.Model       `json:"models"`
+		Phases   []summary.Phase     `json:"phases"`
+		Verdicts []summary.Verdict   `json:"verdicts"`
 		Counters []summary.Counter   `json:"counters"`
 		By       []summary.ByThreads `json:"counts_by_threads"`
 	}
@@ -115,19 +121,18 @@ func StatThreadsJSON(w io.Writer, rs []Recording) error {
 		Recordings    []recording `json:"recordings"`
 	}{SchemaVersion: summary.Schema, Recordings: []recording{}}
 	for _, r := range rs {
-		out.Recordings = append(out.Recordings,
-			recording{r, append([]summary.Counter{}, r.Stat.Counters...),
-				append([]summary.ByThreads{}, r.Stat.ByThreads...)})
+		s := r.Stat
+		out.Recordings = append(out.Recordings, recording{r, s.Run, append([]facts.Model{}, s.Models...),
+			append([]summary.Phase{}, s.Phases...), append([]summary.Verdict{}, s.Verdicts...),
+			append([]summary.Counter{}, s.Counters...), append([]summary.ByThreads{}, s.ByThreads...)})
 	}
 	return JSON(w, out)
 }
 
-// StatThreads draws the counters' ratios by number of threads, over several recordings. It returns w's
-// errors.
-func StatThreads(w io.Writer, rs []Recording, o Options) error {
-	p := &page{o: o}
+// compareThreads draws the counters' ratios by number of threads, over several recordings.
+func (p *page) compareThreads(rs []Recording) {
 	t := newThreadsTable(p, "recording")
-	for _, phase := range []string{"prefill", "decode", "encode", "unknown"} {
+	for _, phase := range []string{"decode", "prefill", "encode", "unknown"} {
 		for i := range rs {
 			s := rs[i].Stat
 			for j := range s.ByThreads {
@@ -141,9 +146,7 @@ func StatThreads(w io.Writer, rs []Recording, o Options) error {
 	t.say(p)
 	for i := range rs {
 		if len(rs[i].Stat.ByThreads) == 0 {
-			p.line(p.o.clean(rs[i].File)+": no counters that tell anything beside one another", plain)
+			p.line(p.o.clean(rs[i].File)+": no counters that give a ratio", plain)
 		}
 	}
-	_, err := io.WriteString(w, p.b.String())
-	return err
 }

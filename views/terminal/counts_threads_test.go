@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/profinfer/profinfer/profile/stat"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -52,15 +53,15 @@ misses: ll_cache_miss_rd
 	}
 }
 
-func TestStatThreads(t *testing.T) {
+func TestCompareCounters(t *testing.T) {
 	rs := []Recording{{"a.pinf", byThreads()}, {"b\x1b.pinf", byThreads()}, {"none.pinf", &summary.Stat{}}}
 	rs[1].Stat.ByThreads = rs[1].Stat.ByThreads[1:2]
 	var b bytes.Buffer
-	if err := StatThreads(&b, rs, Options{Unicode: true}); err != nil {
+	if err := Compare(&b, rs, Options{Unicode: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"recording   by threads", "a.pinf      prefill           2",
-		"b\\x1b.pinf  decode            1", "none.pinf: no counters that tell anything beside one another"} {
+		"b\\x1b.pinf  decode            1", "none.pinf: no counters that give a ratio"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -69,7 +70,7 @@ func TestStatThreads(t *testing.T) {
 		t.Error(b.String())
 	}
 	b.Reset()
-	if err := StatThreadsJSON(&b, rs); err != nil {
+	if err := CompareJSON(&b, rs); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -87,5 +88,43 @@ func TestStatThreads(t *testing.T) {
 		len(got.Recordings) != 3 || len(got.Recordings[0].By) != 3 ||
 		*got.Recordings[0].By[2].IPC != 0.625 || got.Recordings[2].By == nil {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// Recordings without counters are compared by their phases.
+func TestCompare(t *testing.T) {
+	four := run
+	four.Threads, four.Preempt = 4, 0
+	a, b := play(t, stat.Options{}, nil, "op", run), play(t, stat.Options{}, nil, "op", four)
+	rs := []Recording{{"two.pinf", a}, {"a/folder/four.pinf", b}}
+	for _, width := range []int{60, 80, 100, 200} {
+		var out bytes.Buffer
+		if err := Compare(&out, rs, Options{Width: width, Unicode: true}); err != nil {
+			t.Fatal(err)
+		}
+		checkPrintable(t, out.String(), Options{Width: width, Unicode: true})
+		if width == 100 {
+			golden(t, "compare.txt", out.Bytes())
+		}
+	}
+	// one that has a phase alone, and one that has none
+	only := *a
+	only.Phases, only.Verdicts = a.Phases[:1], nil
+	var out bytes.Buffer
+	rs = []Recording{{"all.pinf", a}, {"none.pinf", &summary.Stat{}}, {"\x1bprefill.pinf", &only}}
+	if err := Compare(&out, rs, Options{Unicode: true}); err != nil {
+		t.Fatal(err)
+	}
+	checkPrintable(t, out.String(), Options{Unicode: true})
+	if !strings.Contains(out.String(), "\nprefill") || !strings.Contains(out.String(), "\ndecode") {
+		t.Error(out.String())
+	}
+	// ten times and half
+	x, y, z := 2.0, 20.0, 1.0
+	for got, want := range map[string]string{change(&x, &y, false): "10x", change(&x, &z, false): "-50.0 %",
+		change(&x, nil, false): "-", change(&x, &x, false): "+0.0 %", change(&x, &y, true): "+1800.0 points"} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// expertLine summarises in a sentence what tokens of a phase chose.
-func (p *page) expertLine(s *summary.Stat, f *summary.Phase) {
+// expertLine summarises below a table what tokens of a phase chose.
+func (p *page) expertLine(s *summary.Stat, f *summary.Phase, t *opTable) {
 	e := f.Experts
 	if e == nil || len(f.Rows) == 0 {
 		return
 	}
 	if len(e.Layers) > 0 {
-		p.line(strings.Join(p.expertFacts(s, f), "; ")+"   more: profinfer stat --by expert", dim)
+		t.note(strings.Join(p.expertFacts(s, f), "; ")+"   more: profinfer stat --by expert"+p.fileArg(), dim)
 	}
-	p.expertGaps(e)
+	for _, n := range expertGaps(e) {
+		t.note(n, warn)
+	}
 }
 
 func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
@@ -48,14 +50,14 @@ func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 			format.Plural(int64(len(e.Layers)), "layer")))
 	}
 	if used > 0 && distinct > float64(used)+0.05 {
-		facts = append(facts, fmt.Sprintf("a batch %s of them", format.Table.Number(distinct)))
+		facts = append(facts, fmt.Sprintf("%s distinct per batch", format.Table.Number(distinct)))
 	}
 	if e.Again != nil {
-		facts = append(facts, fmt.Sprintf("%s were used by the step before too (by chance %s)",
+		facts = append(facts, fmt.Sprintf("%s reused from the previous token (random baseline %s)",
 			format.Percent(e.Again), format.Percent(e.ByChance)))
 	}
 	if e.Bytes != nil && e.BytesAll != nil {
-		facts = append(facts, fmt.Sprintf("%s of their weights' %s a step", format.Bytes(int64(*e.Bytes)),
+		facts = append(facts, fmt.Sprintf("%s of their %s read per step", format.Bytes(int64(*e.Bytes)),
 			format.Bytes(int64(*e.BytesAll))))
 	}
 	if at >= 0 {
@@ -63,24 +65,23 @@ func (p *page) expertFacts(s *summary.Stat, f *summary.Phase) (facts []string) {
 		if n := e.Layers[at].Layer; n != nil {
 			where = fmt.Sprintf(" (layer %d)", *n)
 		}
-		facts = append(facts, fmt.Sprintf("the busiest has %s times the mean%s", format.Table.Number(worst+1),
+		facts = append(facts, fmt.Sprintf("max/mean load %s%s", format.Table.Number(worst+1),
 			where))
 	}
 	return facts
 }
 
-func (p *page) expertGaps(e *experts.Stat) {
-	if e.Slots > 0 {
-		p.line(fmt.Sprintf("%s in places of the engine's cache of experts, not in experts: left out",
-			format.Plural(e.Slots, "choice")), warn)
+// expertGaps says which choices are in no figure.
+func expertGaps(e *experts.Stat) (out []string) {
+	add := func(n int64, what string) {
+		if n > 0 {
+			out = append(out, format.Plural(n, "choice")+" "+what)
+		}
 	}
-	if e.NotSeen > 0 {
-		p.line(fmt.Sprintf("%s not wholly seen and left out", format.Plural(e.NotSeen, "choice")), warn)
-	}
-	if e.Dropped > 0 {
-		p.line(fmt.Sprintf("%s of more layers or experts than are kept", format.Plural(e.Dropped, "choice")),
-			warn)
-	}
+	add(e.Slots, "in places of the engine's cache of experts, not in experts: left out")
+	add(e.NotSeen, "not wholly seen and left out")
+	add(e.Dropped, "of more layers or experts than are kept")
+	return out
 }
 
 // experts draws what tokens of a phase chose, by layer.
@@ -92,7 +93,7 @@ func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 		return
 	}
 	if len(e.Layers) == 0 {
-		p.expertGaps(e)
+		p.gaps(e)
 		return
 	}
 	p.line(strings.Join(p.expertFacts(s, f), "; "), bold)
@@ -101,9 +102,9 @@ func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 	experts := t.col(column{title: "experts", keep: 50})
 	used := t.col(column{title: "used", keep: 60})
 	tokens := t.col(column{title: "tokens", keep: 55})
-	distinct := t.col(column{title: "a batch", keep: 65})
-	again := t.col(column{title: "again", keep: 80})
-	busiest := t.col(column{title: "busiest", keep: 75})
+	distinct := t.col(column{title: "distinct per batch", keep: 65})
+	again := t.col(column{title: "reused", keep: 80})
+	busiest := t.col(column{title: "max/mean load", keep: 75})
 	unused := t.col(column{title: "unused", keep: 70})
 	wide := 0
 	for i := range e.Layers {
@@ -134,7 +135,13 @@ func (p *page) experts(s *summary.Stat, f *summary.Phase) {
 	p.line("load of an expert against the mean: "+p.o.heatKey(), dim)
 	p.expertCache(e)
 	p.expertProducts(s, f)
-	p.expertGaps(e)
+	p.gaps(e)
+}
+
+func (p *page) gaps(e *experts.Stat) {
+	for _, n := range expertGaps(e) {
+		p.line(n, warn)
+	}
 }
 
 var (
@@ -185,7 +192,7 @@ func (p *page) expertCache(e *experts.Stat) {
 		facts = append(facts, fmt.Sprintf("%d %s", c.Experts, format.Percent(&c.Hits)))
 	}
 	if len(facts) > 0 {
-		p.line("a cache of so many experts a layer, the least lately used replaced, would have held of the choices: "+strings.Join(facts, ", "), plain)
+		p.line("simulated LRU cache, hit rate by experts per layer: "+strings.Join(facts, ", "), plain)
 	}
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// maxSaid is the number of findings in the headline.
-const maxSaid = 3
-
 // headline first says what bounds each phase and with what confidence, then what could save most time.
 func (p *page) headline(s *summary.Stat) {
 	if len(s.Verdicts) == 0 {
@@ -22,15 +19,18 @@ func (p *page) headline(s *summary.Stat) {
 	p.blank()
 	for i := range s.Verdicts {
 		v := &s.Verdicts[i]
-		p.line(p.said(v.Text), bold)
-		if v.Why == "" {
-			continue
+		if i == mostPhases && !p.o.Verbose {
+			p.line("+"+format.Plural(len(s.Verdicts)-i, "more verdict")+": -v shows them", dim)
+			break
 		}
+		p.line(p.said(v.Text), bold)
 		why := v.Why
 		if v.Sure != "" {
-			why = "Sure: " + v.Sure + ". " + why
+			why = strings.TrimSpace("Confidence: " + v.Sure + ". " + why)
 		}
-		p.line("  "+p.said(why), dim)
+		if why != "" {
+			p.line("  "+p.said(why), dim)
+		}
 	}
 	if v := s.RunVerdict; v != nil && len(s.Verdicts) > 1 {
 		p.line(p.said(v.Text), plain)
@@ -38,11 +38,12 @@ func (p *page) headline(s *summary.Stat) {
 	said := 0
 	for i := range s.Findings {
 		f := &s.Findings[i]
-		if f.Gain == nil || said == maxSaid {
+		if f.Gain == nil {
 			break
 		}
 		if said == 0 {
 			p.blank()
+			p.line("Findings, by the time that each could save at most", bold)
 		}
 		said++
 		p.line(p.said(f.Text), plain)
@@ -59,13 +60,22 @@ func (p *page) said(text string) string {
 
 // caveats says what makes the figures below unreliable.
 func (p *page) caveats(s *summary.Stat) {
-	var lines []string
+	lines := p.caveatLines(s)
+	if len(lines) > 0 {
+		p.blank()
+	}
+	for _, t := range lines {
+		p.line(t, warn)
+	}
+}
+
+func (p *page) caveatLines(s *summary.Stat) (lines []string) {
 	l := &s.Lost
 	if l.Torn != "" {
 		lines = append(lines, "This file is damaged: "+p.o.clean(l.Torn)+". What comes before is shown.")
 	}
 	if l.Cut {
-		lines = append(lines, "This recording was cut: it has no end. What was written is shown.")
+		lines = append(lines, "This recording is truncated: it has no end. What was written is shown.")
 	}
 	for _, w := range l.ByWhy {
 		if w.Why == "lost" && w.Events > 0 {
@@ -74,36 +84,47 @@ func (p *page) caveats(s *summary.Stat) {
 				lines = append(lines, "Processes with an engine that were not recorded, or not from their begin: "+format.Count(w.Events)+". The recording names them.")
 				continue
 			}
-			if what == "" {
+			switch what {
+			case "":
 				what = "events"
+			case "hits":
+				what = "probe events"
 			}
-			lines = append(lines, fmt.Sprintf("%s %s were lost: the steps concerned are left out where they could be told.", format.Count(w.Events), p.o.clean(what)))
+			lines = append(lines, fmt.Sprintf("%s %s were dropped: the steps concerned are left out where they are known.", format.Count(w.Events), p.o.clean(what)))
 		}
 	}
 	for i := range s.Phases {
 		f := &s.Phases[i]
 		switch {
 		case f.OnlyPartial:
-			lines = append(lines, fmt.Sprintf("No step of %s was seen wholly: its figures can be too low.",
+			lines = append(lines, fmt.Sprintf("No step of %s was recorded completely: its figures can be too low.",
 				phaseName(s, f)))
 		case f.Partial > 0:
-			n := "1 step that was"
+			n := "1 incomplete step"
 			if f.Partial > 1 {
-				n = format.Count(f.Partial) + " steps that were"
+				n = format.Count(f.Partial) + " incomplete steps"
 			}
-			lines = append(lines, fmt.Sprintf("%s: %s not seen wholly, left out.", phaseName(s, f), n))
+			lines = append(lines, fmt.Sprintf("%s: %s left out.", phaseName(s, f), n))
 		}
 	}
 	if v := s.Run.ProbeShare; v != nil && *v > 0.05 {
-		lines = append(lines, fmt.Sprintf("The probes themselves took about %s of the threads' time in operators: figures of operators are without it, by an estimate.", format.Percent(v)))
+		lines = append(lines, fmt.Sprintf("Probes took about %s of the threads' time in operators. This estimate is subtracted from the operators' figures.", format.Percent(v)))
 	}
-	if len(lines) == 0 {
-		return
+	return lines
+}
+
+// notesOf are the recorder's messages, each once.
+func notesOf(s *summary.Stat) (notes []string) {
+	for i := range s.Run.Processes {
+		notes = append(notes, s.Run.Processes[i].Warnings...)
 	}
-	p.blank()
-	for _, t := range lines {
-		p.line(t, warn)
-	}
+	notes = append(notes, s.Run.Notes...)
+	told := map[string]bool{}
+	return slices.DeleteFunc(notes, func(n string) bool {
+		again := told[n]
+		told[n] = true
+		return again
+	})
 }
 
 // lost lists everything that was not seen, and the recorder's messages.
@@ -136,17 +157,7 @@ func (p *page) lost(s *summary.Stat) {
 	add(l.PartShapes, "graphs with parts of their definition missing")
 	add(l.Aborted, "graphs aborted")
 	add(l.StepRows, "short steps not listed")
-	var notes []string
-	for i := range s.Run.Processes {
-		notes = append(notes, s.Run.Processes[i].Warnings...)
-	}
-	notes = append(notes, s.Run.Notes...)
-	told := map[string]bool{}
-	notes = slices.DeleteFunc(notes, func(n string) bool {
-		again := told[n]
-		told[n] = true
-		return again
-	})
+	notes := notesOf(s)
 	if len(facts) == 0 && len(notes) == 0 {
 		return
 	}

@@ -85,10 +85,15 @@ func TestNoNameCutInItsMiddle(t *testing.T) {
 						check("stat --by "+string(bys[i]), func(b *bytes.Buffer) error {
 							return Stat(b, stat, o)
 						})
+						full := o
+						full.Full = true
+						check("stat --full --by "+string(bys[i]), func(b *bytes.Buffer) error {
+							return Stat(b, stat, full)
+						})
 					}
 					check("stat --slow", func(b *bytes.Buffer) error { return Slow(b, stats[0], s, o) })
 					check("stat of two", func(b *bytes.Buffer) error {
-						return StatThreads(b, []Recording{{File: o.File, Stat: stats[0]},
+						return Compare(b, []Recording{{File: o.File, Stat: stats[0]},
 							{File: "b.pinf", Stat: stats[0]}}, o)
 					})
 				}
@@ -134,7 +139,7 @@ func TestCulpritAt80(t *testing.T) {
 					{Name: "ffn_up", Ns: 8e6}}, Waited: []slow.PaidBy{{Name: "4242", Ns: 9e6}}}}}}
 		for _, width := range []int{80, 100, 120, 160, 200} {
 			for _, unicode := range []bool{false, true} {
-				o := Options{File: "run.pinf", Width: width, Unicode: unicode}
+				o := Options{File: "run.pinf", Width: width, Unicode: unicode, Full: true}
 				var a, b bytes.Buffer
 				if err := Stat(&a, stat, o); err != nil {
 					t.Fatal(err)

@@ -42,7 +42,7 @@ func TestOffloadQueuesGolden(t *testing.T) {
 		{"waits", false, Options{File: "run.pinf", Width: 150, Unicode: true}}} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := Stat(&b, stat(c.queues), c.o); err != nil {
+			if err := Stat(&b, stat(c.queues), c.o.full()); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "offload-"+c.name+".txt", b.Bytes())

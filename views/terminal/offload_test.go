@@ -44,7 +44,7 @@ func TestOffloadGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Stat(&b, s.Finish(h), c.o); err != nil {
+			if err := Stat(&b, s.Finish(h), c.o.full()); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "offload-"+c.name+".txt", b.Bytes())

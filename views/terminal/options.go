@@ -21,6 +21,8 @@ type Options struct {
 	Unicode bool
 	// Verbose shows what is otherwise only counted: every warning, every thread.
 	Verbose bool
+	// Full shows all statistics, not one screen of them. Rows shows every row of operators.
+	Full, Rows bool
 }
 
 // Detect determines what f can display. Colour needs a terminal and no NO_COLOR (https://no-color.org); the

@@ -66,9 +66,12 @@ func (p *page) remote(s *summary.Stat) {
 	for i := range s.Remote {
 		if r := &s.Remote[i]; len(r.Rows) > 0 {
 			p.blank()
-			rows := p.rowTable(s, fmt.Sprintf("%s, on %s [%d], by %s",
-				cmp.Or(string(r.Phase), "unknown phase"), cmp.Or(p.o.clean(r.ServerComm),
-					"process"), r.ServerPID, s.By), r.Rows, nil, 0, r.Steps)
+			rows := newOpTable(p, s, true, r.Steps > 0, r.Rows)
+			rows.group(fmt.Sprintf("%s, on %s [%d], by %s", cmp.Or(string(r.Phase), "unknown phase"),
+				cmp.Or(p.o.clean(r.ServerComm), "process"), r.ServerPID, s.By))
+			for k := range r.Rows {
+				rows.row(p, s, &r.Rows[k], p.rowName(s, &r.Rows[k]), plain)
+			}
 			p.table(&rows.table)
 		}
 	}

@@ -4,63 +4,106 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/facts"
+	"github.com/profinfer/profinfer/profile/requests"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// rows draws a phase's operators.
-func (p *page) rows(s *summary.Stat, f *summary.Phase) {
-	if l := s.Run.Level; f.Ops == 0 && (l == "step" || l == "graph") {
-		if f == &s.Phases[0] {
-			p.blank()
-			p.line("Operators were not recorded: this is level "+l+", --level op shows them.", dim)
+// rows draws all phases' operators, in tables whose columns and units agree.
+func (p *page) rows(s *summary.Stat) {
+	order := p.shownPhases(s)
+	var seen []*summary.Phase
+	said := false
+	for _, f := range order {
+		if f.Ops > 0 {
+			seen = append(seen, f)
+			continue
 		}
-		return
-	}
-	p.blank()
-	if f.Ops == 0 {
+		if l := s.Run.Level; l == "step" || l == "graph" {
+			if !said {
+				p.blank()
+				p.line(levelText(l), dim)
+			}
+			said = true
+			continue
+		}
+		if !said {
+			p.blank()
+		}
+		said = true
 		text := "no operators were seen in " + phaseName(s, f)
 		if f.Traced == 0 && f.Steps > 0 {
 			text = "no operators of " + phaseName(s, f) + " were recorded" + whyUntraced(s)
 		}
 		p.line(text, dim)
+	}
+	if len(seen) == 0 {
 		return
 	}
-	title := phaseName(s, f) + ", by " + string(s.By)
-	if f.Traced < f.Steps {
-		part := float64(f.Traced) / float64(f.Steps)
-		stands := "what follows stands for all of them"
-		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 &&
-			s.Lost.Untraced[0].Why != "throttled" {
-			stands = "what follows is of these" // the others were slower, or of other graphs
-		}
-		p.line(fmt.Sprintf("operators of %s of %s %s steps (%s)%s: %s", format.Count(f.Traced),
-			format.Count(f.Steps),
-			phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
+	var lists [][]summary.Row
+	for _, f := range seen {
+		lists = append(lists, f.Rows)
 	}
-	t := p.rowTable(s, title, f.Rows, f.Rest, f.RestRows, f.Traced)
-	p.backends(s, f, t)
+	t := newOpTable(p, s, true, seen[0].Traced > 0, lists...)
+	for _, f := range seen {
+		p.phaseRows(s, f, t)
+	}
+	p.blank()
+	p.table(&t.table)
+	for _, f := range seen {
+		p.counters(s, f)
+	}
+}
+
+// levelText says why there are no operators.
+func levelText(level string) string {
+	return "Operators were not recorded: this is level " + level + "; --level op records them."
+}
+
+func (p *page) phaseRows(s *summary.Stat, f *summary.Phase, t *opTable) {
+	t.group(p.opsTitle(s, f))
+	for i := range f.Rows {
+		t.row(p, s, &f.Rows[i], p.rowName(s, &f.Rows[i]), plain)
+	}
+	if f.Rest != nil {
+		t.row(p, s, f.Rest, fmt.Sprintf("%s more", format.Count(f.RestRows)), dim)
+	}
 	if s.By != facts.ByThread && s.By != facts.ByStep && f.TracedDur > 0 {
-		foot := func(name string, ns *int64, least float64) {
-			if ns != nil && float64(*ns) >= least*float64(f.TracedDur) {
-				t.foot(name, float64(*ns)/float64(f.Traced), float64(*ns)/float64(f.TracedDur))
+		for i := range f.Backends {
+			if b := &f.Backends[i]; b.Share != nil {
+				t.sum("(graphs on "+p.o.clean(b.Backend)+")", float64(b.Dur)/float64(f.Steps), b.Share)
 			}
 		}
-		if s.By == facts.ByWeight || s.By == facts.ByOp || s.By == facts.ByLayer || s.By == facts.ByBlock {
-			foot("(probes)", f.Probe, 0.0005)
+		foot := func(name string, ns *int64, least float64) {
+			if ns != nil && float64(*ns) >= least*float64(f.TracedDur) {
+				part := float64(*ns) / float64(f.TracedDur)
+				t.sum(name, float64(*ns)/float64(f.Traced), &part)
+			}
 		}
-		foot("(between operators)", f.Gap, -1)
+		foot("(probes)", f.Probe, 0.0005)
+		foot("(outside operators)", f.Gap, -1)
 	}
-	p.table(&t.table)
 	if f.Overlap != nil && f.TracedDur > 0 && float64(*f.Overlap) > 0.005*float64(f.TracedDur) {
 		part := float64(*f.Overlap) / float64(f.TracedDur)
-		p.line(fmt.Sprintf("operators ran at the same time for %s of the steps' time: shares add up to more than 100 %%", format.Percent(&part)), dim)
+		t.note(fmt.Sprintf("operators ran in parallel for %s of the steps' time: shares add up to more than 100 %%",
+			format.Percent(&part)), dim)
 	}
-	p.counters(s, f)
+	if f.Traced < f.Steps {
+		part := float64(f.Traced) / float64(f.Steps)
+		stands := "they stand for all steps"
+		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 &&
+			s.Lost.Untraced[0].Why != "throttled" {
+			stands = "the figures are of these steps" // the others were slower, or of other graphs
+		}
+		t.note(fmt.Sprintf("operators of %s of %s %s steps were recorded (%s)%s: %s", format.Count(f.Traced),
+			format.Count(f.Steps), phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
+	}
+	p.expertLine(s, f, t)
 }
 
 // whyUntraced says why operators of some steps were not recorded.
@@ -77,155 +120,148 @@ func whyUntraced(s *summary.Stat) string {
 			}
 		}
 		if s.Run.MinTPS != "" {
-			why = append(why, "the floor of "+s.Run.MinTPS+" tokens a second")
+			why = append(why, "--min-tps "+s.Run.MinTPS)
 		}
 		if len(why) > 0 {
 			return ", by " + strings.Join(why, " and ")
 		}
 		return ", the others were throttled"
 	case "learning":
-		return ", the order of the others' was being learned"
+		return "; graph tracking warmed up in the others"
 	case "filtered":
 		return ", by the filter " + s.Run.Filter
 	}
-	return ", arrivals in the others did not fit"
+	return "; barrier arrivals of the others did not match"
 }
 
-// rowTable is the table of operators with direct access to its columns.
-type rowTable struct {
+// opTable is a table of operators. Its units hold for all groups.
+type opTable struct {
 	table
-	name, typ, calls, per, share, bar *column
-	u                                 format.Unit
+	name, typ, tokens, calls, per, share, bar, p50, p95, gbps, inten, gflops, peak, wait, off, imb *column
+
+	unit   format.Unit // of per
+	most   float64     // share
+	byStep bool
+	alone  bool // a single thread waits for no other
+	whole  bool // times are not per step
 }
 
-// foot adds a row that is not an operator.
-func (t *rowTable) foot(name string, ns, part float64) {
-	for len(t.name.style) < len(t.name.cells) {
-		t.name.style = append(t.name.style, plain)
-	}
-	for _, c := range []*column{t.typ, t.calls} {
-		for len(c.cells) < len(t.name.cells) {
-			c.add("")
+// newOpTable returns an empty table for these rows. full: with columns that the screen has no room for.
+// perStep: times are per step.
+func newOpTable(p *page, s *summary.Stat, full, perStep bool, lists ...[]summary.Row) *opTable {
+	t := &opTable{byStep: s.By == facts.ByStep, alone: len(s.Threads) == 1}
+	t.whole = t.byStep || !perStep
+	var largest float64
+	for _, rows := range lists {
+		for i := range rows {
+			r := &rows[i]
+			if t.whole {
+				largest = max(largest, float64(r.Dur))
+			} else {
+				largest = max(largest, r.DurPerStep)
+			}
+			if r.Share != nil {
+				t.most = max(t.most, *r.Share)
+			}
 		}
 	}
-	for len(t.bar.cells) < len(t.name.cells) {
-		t.bar.add("")
+	t.unit = p.o.unitFor(largest)
+	per := t.unit.Name + "/step"
+	if t.whole {
+		per = t.unit.Name
 	}
-	t.name.add(name)
-	t.name.style = append(t.name.style, dim)
-	t.typ.add("")
-	t.calls.add("")
-	t.per.add(t.u.Of(ns))
-	t.share.add(format.Percent1(&part))
-	t.bar.add("")
-}
-
-func (p *page) rowTable(s *summary.Stat, title string, rows []summary.Row, rest *summary.Row, restRows int,
-	steps int64) *rowTable {
-	var largest, mostShare, meanMost float64
-	for i := range rows {
-		largest = max(largest, rows[i].DurPerStep)
-		meanMost = max(meanMost, rows[i].Mean)
-		if rows[i].Share != nil {
-			mostShare = max(mostShare, *rows[i].Share)
-		}
-	}
-	t := &rowTable{u: p.o.unitFor(largest)}
-	mu := p.o.unitFor(meanMost)
-	per := t.u.Name + "/step"
-	byStep := s.By == facts.ByStep
-	alone := len(s.Threads) == 1
-	if byStep || steps == 0 {
-		per = t.u.Name
-	}
-	t.name = t.col(column{title: title, left: true, keep: 100, min: 20})
-	t.typ = t.col(column{left: true, keep: 45})
-	tokens := t.col(column{title: "tokens", keep: 42})
+	t.name = t.col(column{left: true, keep: 100, min: 20})
+	t.typ = t.col(column{left: true, keep: 72, tight: true})
+	t.tokens = t.col(column{title: "tokens", keep: 42})
 	t.calls = t.col(column{title: "calls", keep: 50})
 	t.per = t.col(column{title: per, keep: 95})
 	t.share = t.col(column{title: "share", keep: 90})
 	t.bar = t.col(column{left: true, keep: 40, tight: true})
-	mean := t.col(column{title: "mean " + mu.Name, keep: 35})
-	p95 := t.col(column{title: "p95 " + mu.Name, keep: 34})
-	gbps := t.col(column{title: "GB/s", keep: 85})
-	inten := t.col(column{title: "flop/B", keep: 55})
-	gflops := t.col(column{title: "GFLOP/s", keep: 30})
-	bound := t.col(column{title: "bound", left: true, keep: 83})
-	ofPeak := t.col(column{title: "of roof", keep: 48})
-	wait := t.col(column{title: "wait", keep: 80})
-	off := t.col(column{title: "off-CPU", keep: 60})
-	imb := t.col(column{title: "imbalance", keep: 70})
-	add := func(r *summary.Row, name, style string) {
-		t.name.add(name)
-		t.name.style = append(t.name.style, style)
-		typ := p.o.clean(r.Type)
-		switch {
-		case s.By == facts.ByOp || s.By == facts.ByWeight && !r.Weight:
-			typ = ""
-		case s.By == facts.ByThread || s.By == facts.ByStep || s.By == facts.ByLayer || s.By == facts.ByBlock:
-			typ = ""
-		}
-		t.typ.add(typ)
-		if r.Tokens != nil {
-			tokens.add(format.Count(*r.Tokens))
-		} else {
-			tokens.add("")
-		}
-		switch {
-		case byStep || steps == 0:
-			t.calls.add(format.Count(r.Calls))
-			t.per.add(t.u.Of(float64(r.Dur)))
-		default:
-			t.calls.add(format.Calls(r.CallsPerStep))
-			t.per.add(t.u.Of(r.DurPerStep))
-		}
-		t.share.add(format.Percent1(r.Share))
-		if r.Share != nil {
-			t.bar.add(p.o.bar(*r.Share, mostShare, 7))
-		} else {
-			t.bar.add("")
-		}
-		t.bar.style = append(t.bar.style, blue)
-		if byStep { // the mean of unlike operators is not informative
-			mean.add("")
-			p95.add("")
-		} else {
-			mean.add(mu.Of(r.Mean))
-			p95.add(mu.Of(r.P95))
-		}
-		if r.BytesAtMost && r.GBps != nil {
-			gbps.add(p.o.atMost() + format.Decimal(r.GBps))
-		} else {
-			gbps.add(format.Decimal(r.GBps))
-		}
-		inten.add(format.Decimal(r.Intensity))
-		gflops.add(format.Decimal(r.GFlops))
-		bound.add(boundWord(r.Bound))
-		ofPeak.add(roofShare(r.Bound))
-		off.add(format.Percent(r.OffShare))
-		if alone { // a single thread waits for no other
-			wait.add("")
-			imb.add("")
-		} else {
-			wait.add(format.Percent(r.WaitShare))
-			imb.add(format.Percent(r.Imbalance))
-		}
+	t.p50 = t.col(column{title: "p50", keep: 75})
+	t.p95 = t.col(column{title: "p95", keep: 74})
+	t.gbps = t.col(column{title: "GB/s", keep: 85})
+	t.inten = t.col(column{title: "FLOP/byte", keep: 31})
+	t.gflops = t.col(column{title: "GFLOP/s", keep: 30})
+	t.peak = t.col(column{title: "of peak", keep: 83})
+	t.wait = t.col(column{title: "barrier wait", keep: 80})
+	t.off = t.col(column{title: "off-CPU", keep: 60})
+	t.imb = t.col(column{title: "imbalance", keep: 70})
+	if s.Peaks == nil || len(s.Peaks.Roofs) == 0 {
+		t.peak.title = "bound"
 	}
-	if byStep {
-		largest = 0
-		for i := range rows {
-			largest = max(largest, float64(rows[i].Dur))
-		}
-		t.u = p.o.unitFor(largest)
-		t.per.title = t.u.Name
-	}
-	for i := range rows {
-		add(&rows[i], p.rowName(s, &rows[i]), plain)
-	}
-	if rest != nil {
-		add(rest, fmt.Sprintf("other (%s)", format.Plural(int64(restRows), "row")), dim)
+	if !full {
+		t.cols = slices.DeleteFunc(t.cols, func(c *column) bool { return c == t.inten || c == t.gflops })
 	}
 	return t
+}
+
+// pad fills columns up to a row.
+func (t *opTable) pad() {
+	n := len(t.name.cells)
+	for _, c := range t.cols {
+		for len(c.cells) < n {
+			c.add("")
+		}
+		for len(c.style) < n {
+			c.style = append(c.style, plain)
+		}
+	}
+}
+
+// sum adds a row that is not a row of operators: only a time and its share.
+func (t *opTable) sum(name string, ns float64, share *float64) {
+	t.pad()
+	t.name.add(name)
+	t.name.style = append(t.name.style, dim)
+	t.per.add(t.unit.Of(ns))
+	t.share.add(format.Percent1(share))
+	t.pad()
+}
+
+func (t *opTable) row(p *page, s *summary.Stat, r *summary.Row, name, style string) {
+	t.pad()
+	t.name.add(name)
+	t.name.style = append(t.name.style, style)
+	if s.By == facts.ByWeight && r.Weight {
+		t.typ.add(p.o.clean(r.Type))
+	}
+	if r.Tokens != nil {
+		t.tokens.add(format.Count(*r.Tokens))
+	}
+	if t.whole {
+		t.calls.add(format.Count(r.Calls))
+		t.per.add(t.unit.Of(float64(r.Dur)))
+	} else {
+		t.calls.add(format.Calls(r.CallsPerStep))
+		t.per.add(t.unit.Of(r.DurPerStep))
+	}
+	t.share.add(format.Percent1(r.Share))
+	if r.Share != nil {
+		t.bar.add(p.o.bar(*r.Share, t.most, 7))
+		t.bar.style = append(t.bar.style, blue)
+	}
+	if !t.byStep { // percentiles of unlike operators are not informative
+		t.p50.add(p.o.duration(r.P50))
+		if r.Calls >= requests.P95From {
+			t.p95.add(p.o.duration(r.P95))
+		} else {
+			t.p95.add("-")
+		}
+	}
+	if r.BytesAtMost && r.GBps != nil {
+		t.gbps.add(p.o.atMost() + format.Decimal(r.GBps))
+	} else {
+		t.gbps.add(format.Decimal(r.GBps))
+	}
+	t.inten.add(format.Decimal(r.Intensity))
+	t.gflops.add(format.Decimal(r.GFlops))
+	t.peak.add(ofPeak(r.Bound))
+	t.off.add(format.Percent(r.OffShare))
+	if !t.alone {
+		t.wait.add(format.Percent(r.WaitShare))
+		t.imb.add(format.Percent(r.Imbalance))
+	}
+	t.pad()
 }
 
 // rowName is a row's name in the first column.

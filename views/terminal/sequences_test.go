@@ -69,7 +69,7 @@ func TestSequencesGolden(t *testing.T) {
 		wide}, {"slots-all", 12, all}} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := Stat(&b, slots(t, c.n), c.o); err != nil {
+			if err := Stat(&b, slots(t, c.n), c.o.full()); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "sequences-"+c.name+".txt", b.Bytes())

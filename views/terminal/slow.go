@@ -35,8 +35,7 @@ var slowWords = map[slow.Cause][2]string{
 // what was recorded. It returns w's errors.
 func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 	p := &page{o: o}
-	p.title(stat)
-	p.models(stat)
+	p.head(stat, mostNamed)
 	p.blank()
 	p.line(p.slowLine(s), bold)
 	p.slowNotes(s)

@@ -12,12 +12,25 @@ import (
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
-// Stat draws the statistics: what was recorded, what stands out, the phases, their operators, the threads and
-// what was not seen. It returns w's errors.
+// Stat draws the statistics: one screen of them, or all if Options.Full. It returns w's errors.
 func Stat(w io.Writer, s *summary.Stat, o Options) error {
 	p := &page{o: o}
-	p.title(s)
-	p.models(s)
+	switch {
+	case o.Full || o.Verbose:
+		p.full(s)
+	case o.Rows || s.By != facts.ByWeight:
+		p.asked(s)
+	default:
+		p.screen(s)
+	}
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// full draws all: what was recorded, what stands out, the phases, their operators, requests, threads, and
+// what was not seen.
+func (p *page) full(s *summary.Stat) {
+	p.head(s, mostPhases)
 	p.headline(s)
 	p.caveats(s)
 	if len(s.Phases) == 0 {
@@ -26,25 +39,44 @@ func Stat(w io.Writer, s *summary.Stat, o Options) error {
 	} else {
 		p.phases(s)
 		p.sequences(s)
-		for i := range s.Phases {
-			if s.By == facts.ByExpert {
-				p.experts(s, &s.Phases[i])
-				continue
-			}
-			p.rows(s, &s.Phases[i])
-			p.expertLine(s, &s.Phases[i])
-		}
+		p.tables(s)
 		p.byThreads(s)
 	}
 	p.faults(s)
-	p.outside(s)
+	p.outside(s, len(outsideRows(s)))
 	p.offload(s)
 	p.remote(s)
 	p.threads(s)
 	p.roof(s)
 	p.lost(s)
-	_, err := io.WriteString(w, p.b.String())
-	return err
+	p.next(s, mostNext)
+}
+
+// asked draws the rows that were asked for, below the verdicts.
+func (p *page) asked(s *summary.Stat) {
+	p.head(s, mostPhases)
+	p.caveats(s)
+	p.blank()
+	if len(s.Phases) == 0 {
+		p.line(emptyText(s), plain)
+	} else {
+		p.phaseBlocks(s, mostPhases)
+		p.tables(s)
+	}
+	p.outside(s, len(outsideRows(s)))
+	p.lost(s)
+	p.next(s, mostNext)
+}
+
+// tables draws the phases' operators, or the experts that tokens chose.
+func (p *page) tables(s *summary.Stat) {
+	if s.By != facts.ByExpert {
+		p.rows(s)
+		return
+	}
+	for _, f := range p.shownPhases(s) {
+		p.experts(s, f)
+	}
 }
 
 // page collects lines.
@@ -88,61 +120,25 @@ func (p *page) parts(facts []string) {
 		p.b.WriteString(f)
 		n += w
 	}
-	p.blank()
+	if n > 0 {
+		p.blank()
+	}
 }
 
+// table draws a table, its groups separated by blank lines.
 func (p *page) table(t *table) {
-	for _, l := range t.lines(&p.o) {
-		p.b.WriteString(l)
-		p.b.WriteByte('\n')
+	for i, lines := range t.parts(&p.o) {
+		if i > 0 {
+			p.blank()
+		}
+		for _, l := range lines {
+			p.b.WriteString(l)
+			p.b.WriteByte('\n')
+		}
+		for _, n := range t.groups[i].notes {
+			p.line(n.text, n.style)
+		}
 	}
-}
-
-func (p *page) title(s *summary.Stat) {
-	facts := []string{p.path(p.o.File)}
-	list := p.active(s)
-	for i, q := range list {
-		if i == 3 {
-			facts = append(facts, fmt.Sprintf("and %d more processes", len(list)-i))
-			break
-		}
-		name := p.o.clean(q.Comm)
-		if name == "" {
-			name = fmt.Sprintf("process %d", q.PID)
-		}
-		if len(list) > 1 {
-			name += fmt.Sprintf(" [%d]", q.PID)
-		}
-		var in []string
-		if e := strings.TrimSpace(p.o.clean(q.Engine) + " " + p.o.clean(q.EngineVersion)); e != "" {
-			in = append(in, e)
-		}
-		if q.GGMLVersion != "" {
-			in = append(in, "ggml "+p.o.clean(q.GGMLVersion))
-		}
-		if q.CPUVariant != "" {
-			in = append(in, "cpu "+p.o.clean(q.CPUVariant))
-		}
-		if q.Threads > 0 {
-			in = append(in, format.Plural(int64(q.Threads), "thread"))
-		}
-		if len(in) > 0 {
-			name += " (" + strings.Join(in, ", ") + ")"
-		}
-		facts = append(facts, name)
-	}
-	if s.Run.Dur > 0 {
-		facts = append(facts, fmt.Sprintf("%s in %s", format.Plural(s.Run.Steps, "step"),
-			p.o.duration(float64(s.Run.Dur))))
-	}
-	facts = append(facts, "lost "+format.Count(s.Lost.Events))
-	if s.Run.ProbeShare != nil {
-		facts = append(facts, "probes "+format.Percent1(s.Run.ProbeShare))
-	}
-	if s.Run.Filter != "" {
-		facts = append(facts, "only "+p.o.clean(s.Run.Filter))
-	}
-	p.parts(facts)
 }
 
 // active returns the processes that computed something, all if none did.
@@ -159,44 +155,6 @@ func (p *page) active(s *summary.Stat) []*summary.Process {
 		return some
 	}
 	return all
-}
-
-func (p *page) models(s *summary.Stat) {
-	for i := range s.Models {
-		if i == 4 {
-			p.line(fmt.Sprintf("and %d more models", len(s.Models)-i), plain)
-			break
-		}
-		m := &s.Models[i]
-		facts := []string{m.Family}
-		if m.Family == "" {
-			facts[0] = "model"
-		}
-		if m.Layers > 0 {
-			facts = append(facts, format.Plural(int64(m.Layers), "layer"))
-		}
-		if m.Width != nil {
-			facts = append(facts, fmt.Sprintf("%d wide", *m.Width))
-		}
-		if m.Heads != nil && m.HeadsKV != nil && m.HeadDim != nil {
-			facts = append(facts, fmt.Sprintf("%d/%d heads of %d", *m.Heads, *m.HeadsKV, *m.HeadDim))
-		}
-		if m.Experts != nil {
-			e := fmt.Sprintf("%d experts", *m.Experts)
-			if m.Used != nil {
-				e += fmt.Sprintf(", %d used", *m.Used)
-			}
-			facts = append(facts, e)
-		}
-		if m.Vocab != nil {
-			facts = append(facts, fmt.Sprintf("%s tokens", format.Count(*m.Vocab)))
-		}
-		facts = append(facts, p.typeMix(m), format.Table.Parameters(m.Params)+" parameters")
-		if m.Bytes != nil {
-			facts = append(facts, format.Bytes(*m.Bytes))
-		}
-		p.parts(facts)
-	}
 }
 
 // typeMix names the types that make up a notable part of a model: "q4_0", "q4_K 78 % q6_K 22 %".
@@ -231,7 +189,7 @@ func (p *page) typeMix(m *facts.Model) string {
 func emptyText(s *summary.Stat) string {
 	switch {
 	case s.Lost.Cut && s.Run.Dur == 0:
-		return "Nothing was recorded before this trace was cut."
+		return "Nothing was recorded before this recording was truncated."
 	case s.Run.Steps > 0:
 		return "No step of the phase asked for was seen."
 	case s.Outside != nil:
@@ -248,33 +206,44 @@ func phaseName(s *summary.Stat, f *summary.Phase) string {
 	return f.Phase + role(s, *f.Model) + " " + format.Table.Parameters(s.Models[*f.Model].Params)
 }
 
+// phases draws how fast the phases were, then where their steps' time went, and their threads'.
 func (p *page) phases(s *summary.Stat) {
-	var t table
-	name := t.col(column{left: true, keep: 100})
-	steps := t.col(column{title: "steps", keep: 60})
-	tokens := t.col(column{title: "tokens", keep: 50})
-	tps := t.col(column{title: "t/s", keep: 95})
-	per := t.col(column{title: "per token", keep: 90})
-	p95 := t.col(column{title: "p95", keep: 70})
-	matmul := t.col(column{title: "matmul", keep: 85})
-	attn := t.col(column{title: "attn", keep: 65})
-	other := t.col(column{title: "other", keep: 64})
-	elsewhere := t.col(column{title: p.name(backendTitle(s)), keep: 82})
-	gap := t.col(column{title: "gaps", keep: 62})
-	wait := t.col(column{title: "wait", keep: 80})
-	off := t.col(column{title: "off-CPU", keep: 75})
-	for i := range s.Phases {
-		f := &s.Phases[i]
+	var speed, split, threads table
+	name := speed.col(column{title: "phases", left: true, keep: 100})
+	steps := speed.col(column{title: "steps", keep: 60})
+	tokens := speed.col(column{title: "tokens", keep: 50})
+	tps := speed.col(column{title: "t/s", keep: 95})
+	per := speed.col(column{title: "per token", keep: 90})
+	p95 := speed.col(column{title: "p95", keep: 70})
+	slowest := speed.col(column{title: "max step", keep: 40})
+	gbps := speed.col(column{title: "weights GB/s", keep: 45})
+
+	name2 := split.col(column{title: "step time", left: true, keep: 100})
+	dur := split.col(column{title: "mean", keep: 81})
+	matmul := split.col(column{title: "weight matmul", keep: 85})
+	attn := split.col(column{title: "attention", keep: 65})
+	other := split.col(column{title: "other", keep: 64})
+	elsewhere := split.col(column{title: p.name(backendTitle(s)), keep: 82})
+	gap := split.col(column{title: "outside operators", keep: 62})
+	name3 := threads.col(column{title: "thread time", left: true, keep: 100})
+	busy := threads.col(column{title: "busy", keep: 78})
+	wait := threads.col(column{title: "barrier wait", keep: 80})
+	off := threads.col(column{title: "off-CPU", keep: 79})
+	for _, f := range p.shownPhases(s) {
 		name.add(phaseName(s, f))
 		steps.add(format.Count(f.Steps))
-		if f.Tokens != nil {
-			tokens.add(format.Count(*f.Tokens))
-		} else {
-			tokens.add("-")
-		}
+		tokens.add(countOf(f.Tokens))
 		tps.add(format.Rate(f.TokensPerS))
 		per.add(p.o.durationOf(f.PerToken))
 		p95.add(p.o.durationOf(f.PerTokenP95))
+		slowest.add(p.o.duration(float64(f.StepMax)))
+		gbps.add(format.Decimal(f.MatMulGBps))
+		if f.Ops == 0 {
+			continue
+		}
+		name2.add(phaseName(s, f))
+		name3.add(phaseName(s, f))
+		dur.add(p.o.duration(float64(f.TracedDur) / float64(max(1, f.Traced))))
 		matmul.add(format.Percent(f.MatMul))
 		attn.add(format.Percent(f.Attn))
 		other.add(format.Percent(f.Other))
@@ -284,34 +253,64 @@ func (p *page) phases(s *summary.Stat) {
 			elsewhere.add("")
 		}
 		gap.add(format.Percent(f.GapShare))
+		busy.add(format.Percent(busyShare(f)))
 		wait.add(format.Percent(f.Wait))
 		off.add(format.Percent(f.OffCPU))
 	}
 	p.blank()
-	p.table(&t)
-	if backendTitle(s) != "" {
-		p.line("single operators on other backends than the CPU cannot be timed; the time of a graph there is that of the call, a device can compute on after it", dim)
+	p.table(&speed)
+	if n := len(s.Phases) - len(p.shownPhases(s)); n > 0 {
+		p.line("+"+format.Plural(n, "more phase")+": -v shows them, and --pid those of one process", dim)
 	}
 	p.calls(s)
-	if q := s.TTFT; q.Sequences > 0 {
-		text := "first token after " + p.o.durationOf(q.Mean)
-		if q.Sequences > 1 {
-			text = fmt.Sprintf("first token after %s on average, p95 %s, at most %s (%s)",
-				p.o.durationOf(q.Mean), p.o.durationOf(q.P95), p.o.duration(float64(*q.Max)),
-				format.Plural(q.Sequences, "request"))
-		}
-		if q.Unknown > 0 {
-			text += fmt.Sprintf("; unknown for %d whose prompt was not seen from its start", q.Unknown)
-		}
-		p.line(text, dim)
-	}
-}
-
-func (p *page) outside(s *summary.Stat) {
-	if s.Outside == nil {
+	if len(name2.cells) == 0 {
 		return
 	}
 	p.blank()
-	t := p.rowTable(s, "outside steps, by "+string(s.By), s.Outside.Rows, nil, 0, 0)
+	p.table(&split)
+	p.blank()
+	p.table(&threads)
+	if backendTitle(s) != "" {
+		p.line("operators on other backends than the CPU cannot be timed; the time of a graph there is that of its call, the device can compute on after it", dim)
+	}
+}
+
+// busyShare is the part of the threads' time in operators in which they were on a CPU and did not wait.
+func busyShare(f *summary.Phase) *float64 {
+	if f.Wait == nil {
+		return nil
+	}
+	v := 1 - *f.Wait
+	if f.OffCPU != nil {
+		v -= *f.OffCPU
+	}
+	return &v
+}
+
+func outsideRows(s *summary.Stat) []summary.Row {
+	if s.Outside == nil {
+		return nil
+	}
+	return s.Outside.Rows
+}
+
+// outside draws operators that ran outside any step.
+func (p *page) outside(s *summary.Stat, most int) {
+	rows := outsideRows(s)
+	if len(rows) == 0 {
+		return
+	}
+	p.blank()
+	t := newOpTable(p, s, p.o.Full, false, rows)
+	t.group("outside steps, by " + string(s.By))
+	for i := range rows {
+		if i == most {
+			break
+		}
+		t.row(p, s, &rows[i], p.rowName(s, &rows[i]), plain)
+	}
+	if n := len(rows) - most; n > 0 {
+		t.note(fmt.Sprintf("+%s more", format.Count(n)), dim)
+	}
 	p.table(&t.table)
 }

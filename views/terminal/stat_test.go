@@ -92,13 +92,19 @@ func TestStatGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := Stat(&b, play(t, c.opts, c.edit, c.level, c.runs...), c.o); err != nil {
+			if err := Stat(&b, play(t, c.opts, c.edit, c.level, c.runs...), c.o.full()); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "stat-"+c.name+".txt", b.Bytes())
 			checkPrintable(t, b.String(), c.o)
 		})
 	}
+}
+
+// full are the options of --full.
+func (o Options) full() Options {
+	o.Full = true
+	return o
 }
 
 // golden compares with a file of testdata.

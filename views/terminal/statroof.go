@@ -82,32 +82,43 @@ func roofText(rs []roof.UsedRoof, source string) string {
 		strings.Join(append(facts, units...), ", "), source)
 }
 
-// boundWords are the words in a table's column.
-var boundWords = map[summary.Bound]string{
-	summary.BoundMemory: "mem", summary.BoundCompute: "compute", summary.BoundWait: "wait",
-	summary.BoundDisk:         "disk",
-	summary.BoundInterference: "interf", summary.BoundMixed: "mixed",
+// rowBounds are the words in a table's column.
+var rowBounds = map[summary.Bound]string{
+	summary.BoundMemory: "mem", summary.BoundCompute: "comp", summary.BoundWait: "barrier",
+	summary.BoundDisk: "disk", summary.BoundInterference: "contention", summary.BoundMixed: "mixed",
 }
 
-// boundWord is a row's verdict, with a ? where confidence is low.
-func boundWord(v *summary.RowVerdict) string {
-	if v == nil || boundWords[v.Bound] == "" {
+// ofPeak says how near a row is to the roofline, or what else bounds it: "62 % mem", "24 % comp",
+// "contention". A ? where the confidence is low.
+func ofPeak(v *summary.RowVerdict) string {
+	if v == nil {
 		return "-"
 	}
-	word := boundWords[v.Bound]
+	word := rowBounds[v.Bound]
+	switch part, of := nearest(v); {
+	case (v.Bound == summary.BoundMemory || v.Bound == summary.BoundCompute) && part != nil:
+		if v.Bound == summary.BoundMemory && v.OfPeakGBps != nil {
+			part = v.OfPeakGBps
+		} else if v.Bound == summary.BoundCompute && v.OfPeakFlops != nil {
+			part = v.OfPeakFlops
+		}
+		word = format.Percent(part) + " " + word
+	case word == "" && part != nil:
+		return format.Percent(part) + " " + of
+	}
+	if word == "" {
+		return "-"
+	}
 	if v.Sure == summary.SureLow {
 		word += "?"
 	}
 	return word
 }
 
-// roofShare is how near a row is to the nearer roof: m for memory, c for the cores.
-func roofShare(v *summary.RowVerdict) string {
-	if v == nil || v.OfPeakGBps == nil && v.OfPeakFlops == nil {
-		return "-"
-	}
+// nearest is how near a row is to the nearer roof, nil if unknown.
+func nearest(v *summary.RowVerdict) (part *float64, of string) {
 	if v.OfPeakGBps == nil || v.OfPeakFlops != nil && *v.OfPeakFlops > *v.OfPeakGBps {
-		return "c " + format.Percent(v.OfPeakFlops)
+		return v.OfPeakFlops, "comp"
 	}
-	return "m " + format.Percent(v.OfPeakGBps)
+	return v.OfPeakGBps, "mem"
 }

@@ -30,7 +30,29 @@ type column struct {
 
 // table is a grid of columns.
 type table struct {
-	cols []*column
+	cols   []*column
+	groups []group // none: one, from the first row on, whose title is that of the first column
+}
+
+// group is a part of a table's rows with a head of its own, so that the parts' columns and units agree.
+type group struct {
+	row   int
+	title string // of the first column
+	notes []note // below it
+}
+
+// note is a line of text.
+type note struct{ text, style string }
+
+// group begins a group at the next row.
+func (t *table) group(title string) {
+	t.groups = append(t.groups, group{row: len(t.cols[0].cells), title: title})
+}
+
+// note writes a line below the last group.
+func (t *table) note(text, style string) {
+	g := &t.groups[len(t.groups)-1]
+	g.notes = append(g.notes, note{text, style})
 }
 
 func (t *table) col(c column) *column {
@@ -159,13 +181,10 @@ func (t *table) fit(limit int, mark string) {
 		if len(t.cols) > 1 {
 			victim = slices.MinFunc(t.cols[1:], func(a, b *column) int { return cmp.Compare(a.keep, b.keep) })
 		}
-		switch was := victim.least(limit); {
-		case !victim.last:
-			victim.last = true
-			if victim.least(limit) < was {
-				continue
-			}
-			fallthrough
+		was, first := victim.least(limit), !victim.last
+		victim.last = true
+		switch {
+		case first && victim.least(limit) < was:
 		case len(t.cols) > 1:
 			t.cols = slices.DeleteFunc(t.cols, func(c *column) bool { return c == victim })
 		default:
@@ -219,8 +238,21 @@ func (t *table) width() int {
 	return n
 }
 
-// lines draws the table, its head first.
-func (t *table) lines(o *Options) []string {
+// lines draws a table of one group, its head first.
+func (t *table) lines(o *Options) []string { return t.parts(o)[0] }
+
+// parts draws the table's groups, each with its head.
+func (t *table) parts(o *Options) [][]string {
+	if len(t.groups) == 0 {
+		t.groups = []group{{title: t.cols[0].title}}
+	}
+	first := t.cols[0]
+	first.title = ""
+	for _, g := range t.groups { // the widest counts
+		if textWidth(g.title) > textWidth(first.title) {
+			first.title = g.title
+		}
+	}
 	t.fit(o.Width, o.ellipsis())
 	rows := 0
 	widths := make([]int, len(t.cols))
@@ -228,43 +260,62 @@ func (t *table) lines(o *Options) []string {
 		rows = max(rows, len(c.cells))
 		widths[i] = c.width()
 	}
-	out := make([]string, 0, rows+1)
-	for r := -1; r < rows; r++ {
-		var b strings.Builder
-		pad := 0 // pending spaces, so that no line ends in spaces
-		for i, c := range t.cols {
-			text, style := c.title, dim
-			if i == 0 {
-				style = bold
-			}
-			if r >= 0 {
-				text, style = "", plain
-				if r < len(c.cells) {
-					text = c.cells[r]
-				}
-				if r < len(c.style) {
-					style = c.style[r]
-				}
-			}
-			if i > 0 {
-				pad += c.gap()
-			}
-			space := widths[i] - textWidth(text)
-			if !c.left {
-				pad += space
-			}
-			if text != "" {
-				b.WriteString(strings.Repeat(" ", pad))
-				b.WriteString(o.style(text, style))
-				pad = 0
-			}
-			if c.left {
-				pad += space
-			} else if text == "" {
-				continue
-			}
+	out := make([][]string, len(t.groups))
+	for i, g := range t.groups {
+		end := rows
+		if i+1 < len(t.groups) {
+			end = t.groups[i+1].row
 		}
-		out = append(out, b.String())
+		head := make([]string, len(t.cols))
+		for k, c := range t.cols {
+			head[k] = c.title
+		}
+		head[0] = cutEnd(g.title, widths[0], o.ellipsis())
+		out[i] = append(out[i], t.draw(o, widths, head, func(k int) string {
+			if k == 0 {
+				return bold
+			}
+			return dim
+		}))
+		for r := g.row; r < end; r++ {
+			cells := make([]string, len(t.cols))
+			for k, c := range t.cols {
+				if r < len(c.cells) {
+					cells[k] = c.cells[r]
+				}
+			}
+			out[i] = append(out[i], t.draw(o, widths, cells, func(k int) string {
+				if c := t.cols[k]; r < len(c.style) {
+					return c.style[r]
+				}
+				return plain
+			}))
+		}
 	}
 	return out
+}
+
+// draw draws one row.
+func (t *table) draw(o *Options, widths []int, cells []string, style func(int) string) string {
+	var b strings.Builder
+	pad := 0 // pending spaces, so that no line ends in spaces
+	for i, c := range t.cols {
+		text := cells[i]
+		if i > 0 {
+			pad += c.gap()
+		}
+		space := widths[i] - textWidth(text)
+		if !c.left {
+			pad += space
+		}
+		if text != "" {
+			b.WriteString(strings.Repeat(" ", pad))
+			b.WriteString(o.style(text, style(i)))
+			pad = 0
+		}
+		if c.left {
+			pad += space
+		}
+	}
+	return b.String()
 }

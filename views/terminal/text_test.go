@@ -144,12 +144,12 @@ func TestNumbers(t *testing.T) {
 
 // However narrow the terminal, no line is wider than it, and what matters most stays.
 func TestAnyWidth(t *testing.T) {
-	for _, by := range []facts.By{facts.ByWeight, facts.ByThread, facts.ByStep} {
+	for i, by := range []facts.By{facts.ByWeight, facts.ByWeight, facts.ByThread, facts.ByStep} {
 		s := play(t, stat.Options{By: by, Top: 4}, nil, "op", run)
 		for width := 20; width < 200; width += 3 {
 			var b bytes.Buffer
 			if err := Stat(&b, s, Options{File: "some/quite/long/path/run.pinf", Width: width,
-				Unicode: width%2 == 0}); err != nil {
+				Unicode: width%2 == 0, Full: i > 0}); err != nil {
 				t.Fatal(err)
 			}
 			checkPrintable(t, b.String(), Options{Width: width, Unicode: true})

@@ -15,6 +15,7 @@ import (
 // alike.
 const mostThreads = 16
 
+// threads draws the threads: first in steps, then over the whole recording.
 func (p *page) threads(s *summary.Stat) {
 	list := s.Threads
 	if len(list) == 0 {
@@ -24,37 +25,51 @@ func (p *page) threads(s *summary.Stat) {
 	if !p.o.Verbose && len(list) > mostThreads {
 		shown = list[:mostThreads]
 	}
+	p.blank()
+	p.threadsInSteps(s, shown)
+	if n := len(list) - len(shown); n > 0 {
+		p.line(fmt.Sprintf("+%d more threads: -v shows them", n), dim)
+	}
+	if s.HasSched {
+		p.blank()
+		p.threadsSched(s, shown)
+	}
+}
+
+// threadNames adds the columns that name threads.
+func (p *page) threadNames(s *summary.Stat, t *table, title string, list []summary.Thread) {
 	many := len(p.active(s)) > 1
-	var t table
-	name := t.col(column{title: "threads", left: true, keep: 100, min: 23})
-	role := t.col(column{left: true, keep: 12, tight: true})
+	name := t.col(column{title: title, left: true, keep: 100, min: 23})
+	role := t.col(column{left: true, keep: 62, tight: true})
 	pid := t.col(column{title: "process", keep: 50})
-	ops := t.col(column{title: "operators", keep: 40})
-	busy := t.col(column{title: "busy", keep: 90})
-	bar := t.col(column{left: true, keep: 30, tight: true})
-	wait := t.col(column{title: "wait", keep: 80})
-	off := t.col(column{title: "off-CPU", keep: 85})
-	idle := t.col(column{title: "idle", keep: 60})
-	imb := t.col(column{title: "imbalance", keep: 65})
-	pre := t.col(column{title: "preempted", keep: 35})
-	slept := t.col(column{title: "slept", keep: 20})
-	ran := t.col(column{title: "no CPU for", keep: 45})
-	who := t.col(column{title: "there ran", left: true, keep: 88, most: 4})
-	woke := t.col(column{title: "woken by", left: true, keep: 15, most: 2})
-	for i := range shown {
-		h := &shown[i]
+	for i := range list {
+		h := &list[i]
 		label := p.o.clean(h.Comm)
 		if label == "" {
 			label = "thread"
 		}
-		label += fmt.Sprintf(" %d", h.TID)
-		name.add(label)
+		name.add(label + fmt.Sprintf(" %d", h.TID))
 		role.add(h.Role)
 		if many {
 			pid.add(fmt.Sprint(h.PID))
 		} else {
 			pid.add("")
 		}
+	}
+}
+
+func (p *page) threadsInSteps(s *summary.Stat, list []summary.Thread) {
+	var t table
+	p.threadNames(s, &t, "threads, in steps", list)
+	ops := t.col(column{title: "operators", keep: 40})
+	busy := t.col(column{title: "busy", keep: 90})
+	bar := t.col(column{left: true, keep: 30, tight: true})
+	wait := t.col(column{title: "barrier wait", keep: 80})
+	off := t.col(column{title: "off-CPU", keep: 85})
+	idle := t.col(column{title: "outside operators", keep: 60})
+	imb := t.col(column{title: "busy, against mean", keep: 65})
+	for i := range list {
+		h := &list[i]
 		ops.add(format.Count(h.Ops))
 		part := func(ns int64) string {
 			if h.Steps <= 0 {
@@ -78,6 +93,20 @@ func (p *page) threads(s *summary.Stat) {
 		}
 		idle.add(part(h.Idle))
 		imb.add(signed(h.Imbalance))
+	}
+	p.table(&t)
+}
+
+func (p *page) threadsSched(s *summary.Stat, list []summary.Thread) {
+	var t table
+	p.threadNames(s, &t, "threads, whole recording", list)
+	pre := t.col(column{title: "preempted", keep: 35})
+	slept := t.col(column{title: "slept", keep: 20})
+	ran := t.col(column{title: "runnable", keep: 64})
+	who := t.col(column{title: "preempted by", left: true, keep: 88, most: 4})
+	woke := t.col(column{title: "woken by", left: true, keep: 15, most: 2})
+	for i := range list {
+		h := &list[i]
 		pre.add(countOf(h.Preempted))
 		slept.add(countOf(h.Slept))
 		if h.Runnable != nil && *h.Runnable > 0 {
@@ -91,11 +120,7 @@ func (p *page) threads(s *summary.Stat) {
 		}
 		woke.addList(p.culprits(h.WokenBy))
 	}
-	p.blank()
 	p.table(&t)
-	if n := len(list) - len(shown); n > 0 {
-		p.line("and "+format.Plural(int64(n), "more thread"), dim)
-	}
 }
 
 func countOf(n *int64) string {
@@ -119,7 +144,7 @@ func (p *page) culprits(list []sched.Culprit) []string {
 	for _, c := range list {
 		name := p.name(c.Comm)
 		if c.Own {
-			name = "its team"
+			name = "own threads"
 		}
 		if c.Dur > 0 {
 			out = append(out, name+" "+p.o.duration(float64(c.Dur)))

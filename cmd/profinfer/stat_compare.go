@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 
 	"github.com/profinfer/profinfer/profile"
@@ -13,27 +12,22 @@ import (
 	"github.com/profinfer/profinfer/views/terminal"
 )
 
-// doStatThreads compares the counters of several recordings, by number of threads.
-func doStatThreads(in []string, opt stat.Options, json bool) error {
+// doCompare compares several recordings.
+func doCompare(in []string, opt stat.Options, json bool) error {
 	var rs []terminal.Recording
-	counted := false
 	for _, name := range in {
 		s, err := statOf(name, opt)
 		if err != nil {
 			return err
 		}
-		counted = counted || len(s.ByThreads) > 0
 		rs = append(rs, terminal.Recording{File: name, Stat: s})
 	}
 	w := results(os.Stdout, json)
 	var err error
-	switch {
-	case json:
-		err = terminal.StatThreadsJSON(w, rs)
-	case !counted:
-		return errors.New("none of these recordings has counters that tell anything beside one another\n  record cycles and instructions, where the machine counts them: profinfer record --counters auto -- COMMAND")
-	default:
-		err = terminal.StatThreads(w, rs, terminal.Detect(os.Stdout))
+	if json {
+		err = terminal.CompareJSON(w, rs)
+	} else {
+		err = terminal.Compare(w, rs, terminal.Detect(os.Stdout))
 	}
 	if err != nil {
 		return err
