@@ -150,6 +150,7 @@ var places = []string{
 	"views/pprof",
 	"docs/tables.md",
 	"views/tables",
+	"docs/offload.md",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
