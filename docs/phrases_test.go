@@ -166,8 +166,9 @@ var allowed = map[string][]string{
 }
 
 var phraseForms = func() (out []*regexp.Regexp) {
-	for _, p := range phrases {
-		out = append(out, regexp.MustCompile(`(?i)`+p.not))
+	for _, p := range phrases { // words can be apart, where a line is broken
+		not := strings.ReplaceAll(strings.ReplaceAll(p.not, " ", " +"), " +*", " *")
+		out = append(out, regexp.MustCompile(`(?i)`+not))
 	}
 	return out
 }()
@@ -404,6 +405,7 @@ func TestPhrasesAreFound(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.md", "# T\n\nthe thread had\nno CPU\n", "[3]"},
 		{"a.md", "the column `no_cpu_for` and `hits`\n", "[]"},
+		{"a.md", "    the thread had no\n      CPU\n", "[1]"},
 		{"a.md", "a hit rate and\n\n    of roof  m 66 %\n", "[3 3]"},
 		{"a.go", "package a\n\n// there ran\nvar s = \"there \" +\n\t\"ran\"\n", "[4]"},
 		{"a.go", "package a\n\nimport _ \"neighbours\"\n\ntype hits struct {\n\tA int `json:\"excess\"`\n}\n", "[]"},
