@@ -151,6 +151,7 @@ var places = []string{
 	"docs/tables.md",
 	"views/tables",
 	"docs/offload.md",
+	"cmd/profinfer",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
