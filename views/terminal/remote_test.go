@@ -35,7 +35,7 @@ func TestRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs",
+		"Decode is limited by ggml-rpc-server, another process: it computes 400 µs of the 500 µs",
 		"decode 8 8 2,000 500 µs",
 		"decode: end to end 500 µs per step, until the host has the results of ggml-rpc-server; submit time alone 40.0 µs per step, 25,000 t/s",
 		"decode: RPC by ggml-rpc-server [900]", "70.0 µs (15 %)",
