@@ -11,7 +11,7 @@ async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
-    () => !/^unpacking/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''),
+    () => !/^Loading/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''),
   )
   if (hash.startsWith('#time')) await page.waitForSelector('.time[data-idle]')
   await settled(page)

@@ -48,7 +48,9 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
       cell: (p) => {
         const b = bound(p)
         return b ? (
-          <span title={clean([b.confidence && `how sure: ${b.confidence}`, b.why].filter(Boolean).join('. '))}>
+          <span
+            title={clean([b.confidence && `how sure: ${b.confidence}`, b.why].filter(Boolean).join('. '))}
+          >
             {boundText(b)}{' '}
             <span class="dim" aria-hidden="true">
               {levels[b.confidence] ?? ''}

@@ -33,7 +33,7 @@ const closed: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 export function Roofline(ctx: TabContext) {
   const { data, error } = useSections('roofline', ctx.b ? [ctx.a, ctx.b] : [ctx.a])
   if (error) return <p class="dim">The roofline cannot be shown: {error}.</p>
-  if (!data) return <p class="dim">unpacking …</p>
+  if (!data) return <p class="dim">Loading …</p>
   return <Drawn ctx={ctx} data={data} />
 }
 

@@ -246,7 +246,8 @@ function Rest({ p, name }: { p: SummaryPhase | null; name: string }) {
   return (
     <p class="dim rest">
       {name && <span class="of">{name}</span>} Not in the rows, a step: between operators{' '}
-      <Fig v={p.outside_operators_ns == null ? null : p.outside_operators_ns / n} f={dur} /> (<Fig v={p.outside_operators_share} f={share} />
+      <Fig v={p.outside_operators_ns == null ? null : p.outside_operators_ns / n} f={dur} /> (
+      <Fig v={p.outside_operators_share} f={share} />
       ), probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (
       <Fig v={p.probe_share} f={share} />, an estimate)
       {(p.backends ?? []).map((b) => (

@@ -12,7 +12,7 @@ import { theme } from '../../ui/theme'
 import type { Actions } from './actions'
 import type { TimeData } from './data'
 import { threadName } from './describe'
-import { Swatch } from './panel'
+import { Swatch } from './legend'
 import { rangeStats, type RangeRow, type RangeStats, type RangeThread } from './range'
 
 interface Props {

@@ -30,7 +30,7 @@ const heights: Record<Row['kind'], number> = {
   graphs: 16,
   device: 24,
   copies: 14,
-  thread: 30,
+  thread: 34,
   cpu: 18,
 }
 /** What they grow to where there is room. */
@@ -141,7 +141,7 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
           kind: 'thread',
           run,
           label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`,
-          title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`,
+          title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them its state: Running, Runnable, Sleeping, Uninterruptible Sleep`,
           index,
         })
       }

@@ -30,7 +30,7 @@ export function Experts(ctx: TabContext) {
     Promise.all(runs.map((r, i) => chosenOf(r, i, ctx.b ? names[i] : '', phaseOf(statBy(r, 'weight'), ctx)))),
   )
   if (error) return <Empty>Experts of this recording cannot be shown: {clean(error)}.</Empty>
-  if (!all) return <Empty>unpacking …</Empty>
+  if (!all) return <Empty>Loading …</Empty>
   const list = all.filter((c): c is Chosen => c != null && c.stat.layers.length > 0)
   const missing = runs.map((r, i) =>
     list.some((c) => c.index === i) ? null : (

@@ -26,7 +26,7 @@ export function FaultsAndDisk(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('faults', runs)
   if (error) return <Empty>Page faults of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   if (data.every((d) => d == null)) {
     return (

@@ -26,7 +26,7 @@ export function Backends(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('offload', runs)
   if (error) return <Empty>Backends of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   const phases = data.map((d) => d?.phases.find((p) => (p.phase || 'unknown') === ctx.phase) ?? null)
   const others = new Set(

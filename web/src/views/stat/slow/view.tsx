@@ -21,7 +21,7 @@ export function SlowSteps(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('slow', runs)
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   const colors = colorsOf(theme, data)
   return (
