@@ -64,7 +64,7 @@ export function Threads(ctx: TabContext) {
 const parts = (t: SeriesThreadPart, c: ReturnType<typeof threadColors>, idle: boolean): Part[] => {
   const out = [
     { name: 'busy', value: t.busy_ns, color: c.busy },
-    { name: 'wait', value: t.wait_ns, color: c.wait },
+    { name: 'barrier wait', value: t.wait_ns, color: c.wait },
     { name: 'off-CPU', value: t.off_cpu_ns, color: c.off },
   ]
   if (idle)
@@ -188,7 +188,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
       },
       {
         key: 'imbalance' + s,
-        head: <>imbalance{run}</>,
+        head: <>load imbalance{run}</>,
         help: 'max busy / mean busy − 1 over an operator’s threads, weighted by time',
         value: (p) => of(p)?.imbalance,
         cell: (p) => <Fig v={of(p)?.imbalance} f={share} />,
@@ -208,7 +208,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
             {run}
           </>
         ),
-        help: 'time that threads waited in these operators, summed over threads, a step',
+        help: 'time that threads waited in these operators, summed over threads, per step',
         value: (p) => lost(of(p), i),
         cell: (p) => <Fig v={lost(of(p), i)} f={inUnit(unit)} />,
       },
@@ -344,7 +344,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'wait_ns',
-      head: 'wait',
+      head: 'barrier wait',
       value: (t) => t.wait_ns,
       cell: (t) => (
         <>
@@ -361,7 +361,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     { key: 'idle_ns', head: 'idle', value: (t) => t.idle_ns, cell: (t) => <Fig v={t.idle_ns} f={dur} /> },
     {
       key: 'imbalance',
-      head: 'imbalance',
+      head: 'load imbalance',
       help: 'its busy share / that of all the process’s threads − 1',
       value: (t) => t.imbalance,
       cell: (t) => <Fig v={t.imbalance} f={share} />,
@@ -382,14 +382,14 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'runnable_ns',
-      head: 'no CPU for',
+      head: 'runnable',
       help: 'time in which it could run and did not',
       value: (t) => t.runnable_ns,
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
     {
       key: 'preempted_by',
-      head: 'there ran',
+      head: 'preempted by',
       text: true,
       value: () => null,
       cell: (t) => <span class="clip">{list(t.preempted_by, true)}</span>,

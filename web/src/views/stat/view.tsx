@@ -42,6 +42,9 @@ const sections: Record<TabKey, (c: TabContext) => preact.ComponentChild> = {
   remote: Remote,
 }
 
+/** Tabs that say by themselves why they are empty. */
+const selfTold = new Set<string>(['experts', 'faults', 'backends', 'remote', 'requests'])
+
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
 
@@ -129,7 +132,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
           </Empty>
         ) : (
           <>
-            {empty && (
+            {empty && !selfTold.has(tab!) && (
               <p class="note" data-empty-tab={tab}>
                 {nameOfTab(tab!)}: {empty}
               </p>

@@ -3,7 +3,7 @@
 // Where a phase's time goes: one bar of the steps' time, one of the threads' time in operators.
 import type { SummaryStat } from '../../api/types'
 import { kindColors } from '../../lib/color'
-import { clean, dur, share } from '../../lib/format'
+import { clean, dur, plural, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import type { PhasePart } from './model'
@@ -111,7 +111,9 @@ export function Split({ part }: { part: PhasePart }) {
       />
       {ps.traced_steps < ps.steps && (
         <p class="dim">
-          Of {ps.traced_steps} of {ps.steps} steps; operators of the others were not recorded.
+          {ps.disturbed?.left_out
+            ? `Of ${ps.traced_steps} of ${ps.steps} steps: ${plural(ps.disturbed.steps, 'disturbed step')} left out.`
+            : `Of ${ps.traced_steps} of ${ps.steps} steps; operators of the others were not recorded.`}
         </p>
       )}
     </>

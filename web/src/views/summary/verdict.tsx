@@ -34,8 +34,8 @@ const short: Record<SummaryBound, string> = {
 }
 
 const classes: Record<string, string> = {
-  weight_matmul: 'products with weights',
-  attention: 'attention itself',
+  weight_matmul: 'weight matmul',
+  attention: 'attention',
   other: 'other operators',
 }
 
@@ -43,7 +43,7 @@ const classes: Record<string, string> = {
 export function boundWords(v: SummaryVerdict | null): string {
   if (!v) return words.unknown
   if (v.bound === 'unknown' && v.among.length > 1)
-    return v.among.map((b) => short[b]).join(' or ') + ', not told apart'
+    return v.among.map((b) => short[b]).join(' or ') + ', not separable'
   if (v.bound === 'mixed') {
     const known = v.among.filter((b) => b !== 'unknown').map((b) => short[b])
     if (known.length === 0) return words.mixed

@@ -166,7 +166,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
               <span class="dim">its call, which returns before its results are there</span>
             </Row>
           )}
-          <Row k="against the mean">
+          <Row k="vs mean">
             <span>{delta(mean, took)}</span>{' '}
             <span class="dim">
               of {dur(mean)} over {count(same.length)} steps of its phase;{' '}

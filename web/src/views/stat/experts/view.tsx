@@ -157,7 +157,7 @@ function Facts({ c }: { c: Chosen }) {
       {s.not_seen > 0 && (
         <p class="note">
           {c.name && c.name + ': '}
-          {plural(s.not_seen, 'choice')} not wholly seen and left out.
+          {plural(s.not_seen, 'choice')} incomplete and left out.
         </p>
       )}
       {s.slots > 0 && (

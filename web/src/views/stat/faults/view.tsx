@@ -122,7 +122,7 @@ function Facts({ s }: { s: MemoryStat }) {
           threads were in those recorded for <Fig v={s.wait_ns} f={dur} name="faults.wait_ns" /> in sum
         </span>
       ) : (
-        <span class="warn">how long they took is not told by that kernel</span>
+        <span class="warn">how long they took is not known: that kernel does not report it</span>
       )}
       <span>
         read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, of it by faults{' '}
