@@ -73,11 +73,14 @@ var phrases = []phrase{
 	{not: `reading (the )?weights and unpacking`, instead: "memory stalls and dequantisation"},
 
 	// figures
+	{not: `has its nodes, (its )?copies`, instead: "per-graph spans, copies and queue submissions"},
+	{not: `on average, p95`, instead: "mean, p50, p95"},
 	{not: `first token after`, instead: "TTFT"},
 	{not: `from one token to the next|token gaps?\b|time between tokens`, instead: "ITL, inter-token latency"},
+	{not: `\bgaps\b`, instead: "outside operators"},
 	{not: `between operators`, instead: "outside operators"},
 	{not: `in no graph\b`, instead: "outside graphs"},
-	{not: `\b(tokens?|events?|calls?|times?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second|time a thread (was|had)`},
+	{not: `\btimes? an? (step|token|call|graph|second)\b|\b(tokens?|events?|calls?|bytes|figures?|[mµun]?s|seconds?|MiB|GiB|KiB|operators?|rows?|tracks?|graphs?|lanes?|number|batch(es)?|file|means?|choices?) an? (step|token|call|second|graph|row|layer|operator|thread|round|request|sequence|batch|column)\b`, instead: "per", but: `times a second`},
 	{not: `\b(MFLOP|GFLOP|MiB|GiB|KiB|GB|hits|calls|ms|µs|us) a (call|step|token|second)\b|\b(backend|copies|products|process|operators), a (step|graph)\b|\(a step\)`, instead: "per"},
 	{not: `flop/B\b|FLOP/B\b`, instead: "FLOP/byte"},
 	{not: `(?-i:GFlop|Gflop|GFLOPS|gflop/s)`, instead: "GFLOP/s"},
@@ -145,11 +148,14 @@ var places = []string{
 	"views/dot",
 	"views/perfetto",
 	"views/pprof",
+	"docs/tables.md",
+	"views/tables",
 }
 
 // allowed are phrases that may stand in a file, by their beginning in the list: names of a format, of columns,
 // of fields.
 var allowed = map[string][]string{
+	"docs/tables.md":       {`\bhits\b`},
 	"docs/trace-format.md": {`\bhits\b`},
 	"probe/mode.go":        {`\barrivals?\b`},
 	"record/steer.go":      {`\bhits\b`},

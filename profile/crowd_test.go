@@ -94,7 +94,7 @@ func TestWhoTookCPUs(t *testing.T) {
 			comms: []string{"sh"}, text: "sh (77) held CPU 0 for ", not: "same team"},
 		{what: "one that migrates", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			return on(sh, tick/50%2)(tick)
-		}}, allowed: "0-1", comms: []string{"sh"}, text: "sh (77) held CPU 0-1 for ", not: "same team"},
+		}}, allowed: "0-1", comms: []string{"sh"}, text: "sh (77) held CPUs 0-1 for ", not: "same team"},
 		{what: "two at once", crowd: profiletest.Crowd{Threads: 4, CPUs: 4,
 			Seats: func(tick int) []profiletest.Seat {
 				s := apart(4)
@@ -103,7 +103,7 @@ func TestWhoTookCPUs(t *testing.T) {
 					sharing(s, tick, 4, 0, 1)
 				}
 				return s
-			}}, allowed: "0-3", comms: []string{"sh", "yes"}, text: "and other processes for ",
+			}}, allowed: "0-3", comms: []string{"sh", "yes"}, text: "; other processes for ",
 			not: "same team"},
 		{what: "two at once, on all CPUs", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			s := apart(2)
@@ -131,13 +131,13 @@ func TestWhoTookCPUs(t *testing.T) {
 			}
 			return s
 		}}, allowed: "0", own: true,
-			text: "there are 2 of them for 1 CPU (their affinity leaves out the other 1): more threads than CPUs", not: "sh ("},
+			text: "2 engine threads share 1 CPU (oversubscription; CPU affinity leaves out the other 1)", not: "sh ("},
 		{what: "more threads than CPUs",
 			crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
 				s := make([]profiletest.Seat, 2)
 				sharing(s, tick, 4, 0, 1)
 				return s
-			}}, allowed: "0-1", own: true, text: "there are 4 of them for 2 CPUs: more threads than CPUs",
+			}}, allowed: "0-1", own: true, text: "4 engine threads share 2 CPUs (oversubscription)",
 			not: "held"},
 		{what: "more threads than CPUs, and another",
 			crowd: profiletest.Crowd{Threads: 4, Seats: func(tick int) []profiletest.Seat {
@@ -148,7 +148,7 @@ func TestWhoTookCPUs(t *testing.T) {
 				}
 				return s
 			}}, allowed: "0-1", comms: []string{"sh"}, own: true,
-			text: "there are 4 of them for 2 CPUs: more threads than CPUs"},
+			text: "4 engine threads share 2 CPUs (oversubscription)"},
 		{what: "one beside an idle CPU", crowd: profiletest.Crowd{Seats: func(tick int) []profiletest.Seat {
 			s := apart(2)
 			if within(tick) {
@@ -162,7 +162,7 @@ func TestWhoTookCPUs(t *testing.T) {
 		}}, allowed: "0-1", not: "CPU"},
 		// Older recordings do not tell which CPUs threads may use.
 		{what: "one on CPU 1, an older recording", crowd: profiletest.Crowd{Seats: on(sh, 1)}, own: true,
-			text: "threads of the same team ran there: they share CPUs", not: "held"},
+			text: "engine threads shared CPUs", not: "shared the other CPUs"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			x := c.crowd

@@ -174,7 +174,7 @@ func TestFindingSlowStep(t *testing.T) {
 	}
 	// Step 1 is the prompt's.
 	if f.Target.View != "time" || f.Target.Params["step"] != "21" || math.Abs(*f.GainAll-5e6) > 1e3 ||
-		!strings.Contains(f.Text, "apt-get ran there for 5.00 ms") {
+		!strings.Contains(f.Text, "apt-get (77) held CPU 1 for 5.00 ms") {
 		t.Errorf("%+v, %g", f, *f.GainAll)
 	}
 }
@@ -184,7 +184,7 @@ func TestFindingGaps(t *testing.T) {
 	r.Gap = 20_000
 	f := finding(statOf(t, stat.Options{}, nil, "op", r), "outside_operators", "decode")
 	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 ||
-		!strings.Contains(f.Text, "30.0 µs in no graph") {
+		!strings.Contains(f.Text, "30.0 µs of it outside any graph") {
 		t.Errorf("%+v", f)
 	}
 	// Steps of 0.3 ms follow each other after 50 µs.

@@ -32,7 +32,7 @@ func TestUntilDone(t *testing.T) {
 	}
 	v := s.Verdicts[0]
 	if v.Bound != summary.BoundOutside || !slices.Equal(v.Names, []string{"GPU"}) ||
-		!strings.HasPrefix(v.Text, "Decode is bound by GPU: it has work for 250 ns of the 400 ns from a step's begin to its result (62 %).") {
+		!strings.HasPrefix(v.Text, "Decode is limited by GPU: it has work for 250 ns of the 400 ns per step, end to end (62 %).") {
 		t.Errorf("%s, %q: %s", v.Bound, v.Names, v.Text)
 	}
 	for _, f := range s.Findings {

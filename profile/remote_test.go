@@ -295,7 +295,7 @@ func TestRemoteVerdict(t *testing.T) {
 		t.Fatalf("%d verdicts", len(s.Verdicts))
 	}
 	v := s.Verdicts[0]
-	want := "Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs from a step's begin to its result (80 %). The step's own call hands graphs over and returns before."
+	want := "Decode is limited by ggml-rpc-server, another process: it computes 400 µs of the 500 µs per step, end to end (80 %). The step's own call submits graphs and returns earlier."
 	if v.Text != want || v.Bound != summary.BoundOutside || v.Sure != summary.SureHigh ||
 		!slices.Equal(v.Names, []string{"ggml-rpc-server"}) {
 		t.Errorf("%s, %s: %s", v.Bound, v.Sure, v.Text)
@@ -306,11 +306,11 @@ func TestRemoteVerdict(t *testing.T) {
 			kinds[f.Kind] = f.Text
 		}
 	}
-	if got := kinds["remote"]; got != "Of the 470 µs from handing a graph of decode to ggml-rpc-server until its result is known, the way there and back takes 70.0 µs (15 %): writing down, sending, waking up." {
+	if got := kinds["remote"]; got != "RPC overhead in decode: of the 470 µs from submitting a graph to ggml-rpc-server to its result, serialising, sending and waking up take 70.0 µs (15 %)." {
 		t.Errorf("finding: %s", got)
 	}
 	if !strings.HasPrefix(kinds["heaviest"],
-		"ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs a step (50 %)") {
+		"ffn_down (q4_0) takes most of what ggml-rpc-server computes for decode: 200 µs per step (50 %)") {
 		t.Errorf("heaviest: %s", kinds["heaviest"])
 	}
 	for _, k := range []string{"outside_operators", "between_steps"} {

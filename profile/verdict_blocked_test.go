@@ -63,11 +63,11 @@ func TestVerdictBlocked(t *testing.T) {
 		t.Errorf("the disk takes %g (evidence %g), interference %g; want %g and none", x,
 			evidenceOf(v, "disk"), causeOf(v, "contention"), 40e6/dur(s))
 	}
-	if !strings.Contains(v.Text, "a thread is blocked") || !strings.Contains(v.Why, "record --faults") {
+	if !strings.Contains(v.Text, "a thread in uninterruptible sleep") || !strings.Contains(v.Why, "record --faults") {
 		t.Errorf("%q, %q", v.Text, v.Why)
 	}
 	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 ||
-		!strings.Contains(f.Text, "blocked") || f.Target.Params["sel"] != "ffn_gate" {
+		!strings.Contains(f.Text, "uninterruptible sleep") || f.Target.Params["sel"] != "ffn_gate" {
 		t.Errorf("the first finding is %+v", f)
 	}
 	for _, p := range s.Phases {
@@ -76,12 +76,12 @@ func TestVerdictBlocked(t *testing.T) {
 			if is != (p.Phase == "decode" && row.Key == "ffn_gate") {
 				t.Errorf("%s in %s: %+v", row.Key, p.Phase, row.Bound)
 			} else if is && (row.Bound.Sure != summary.SureMedium ||
-				!strings.Contains(row.Bound.Why, "blocked")) {
+				!strings.Contains(row.Bound.Why, "uninterruptible sleep")) {
 				t.Errorf("%+v", row.Bound)
 			}
 		}
 	}
-	if x := s.RunVerdict; x == nil || !strings.Contains(x.Text, "mostly reading from disk") {
+	if x := s.RunVerdict; x == nil || !strings.Contains(x.Text, "mostly disk reads") {
 		t.Errorf("the run: %+v", x)
 	}
 

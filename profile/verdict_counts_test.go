@@ -92,7 +92,7 @@ func TestVerdictCounters(t *testing.T) {
 			return nil
 		}, summary.BoundUnknown, "", both, "One thread computed"},
 		{"waiting for memory", of("cycles", "stall-memory"), part(0.6), summary.BoundMemory,
-			summary.SureMedium, nil, "wait for memory in 60 % of their cycles"},
+			summary.SureMedium, nil, "stall for memory in 60 % of their cycles"},
 		{"and it came from there", of("cycles", "stall-memory", "mem-fill"), lines(0.9, 0.6),
 			summary.BoundMemory, summary.SureHigh, nil, ""},
 		{"it came from a cache", of("cycles", "stall-memory", "mem-fill"), lines(0.1, 0.6),
@@ -101,12 +101,12 @@ func TestVerdictCounters(t *testing.T) {
 			summary.BoundMemory, summary.SureMedium, nil, "without what prefetchers fetch"},
 		{"estimates", scaled, lines(0.9, 0.6), summary.BoundMemory, summary.SureMedium, nil, "Counters: "},
 		{"stalls, from memory", of("cycles", "stall-backend", "mem-fill"), lines(0.9, 0.6),
-			summary.BoundMemory, summary.SureMedium, nil, "can issue nothing in 60 %"},
+			summary.BoundMemory, summary.SureMedium, nil, "stall in 60 %"},
 		{"stalls for anything", of("cycles", "stall-backend"), part(0.6), summary.BoundUnknown, "", both, ""},
 		{"few stalls", of("cycles", "stall-backend"), part(0.1), summary.BoundCompute, summary.SureMedium,
-			nil, "can issue nothing in 10 %"},
+			nil, "stall in 10 %"},
 		{"stalls for its units", of("cycles", "stall-memory", "stall-backend"), part(0.05, 0.5),
-			summary.BoundCompute, summary.SureMedium, nil, "wait for memory in 5 %"},
+			summary.BoundCompute, summary.SureMedium, nil, "stall for memory in 5 %"},
 		{"top-down: memory", of("cycles", "slots", "retiring", "be-bound", "mem-bound"),
 			part(6, 1.2, 4.2, 3.6), summary.BoundMemory, summary.SureMedium, nil, "60 %"},
 		{"top-down: useful", of("cycles", "slots", "retiring", "be-bound", "mem-bound"),
@@ -145,7 +145,7 @@ func TestVerdictCounters(t *testing.T) {
 		text  string
 	}{
 		{"counters agree", part(0.6), summary.SureHigh, ""},
-		{"counters differ", part(0.1), summary.SureLow, "They speak for compute."},
+		{"counters differ", part(0.1), summary.SureLow, "They indicate a compute limit."},
 	} {
 		counters := of("cycles", "stall-memory", "stall-backend")
 		f := func(o *profile.Op, b float64) []int64 { x := c.count(o, b); return append(x, x[1]) }
@@ -198,7 +198,7 @@ func TestVerdictDisk(t *testing.T) {
 		t.Errorf("the disk takes %g, interference %g; want %g and none", x, causeOf(v, "contention"),
 			40e6/float64(dur))
 	}
-	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "of which there were 56") {
+	if evidenceOf(v, "major_faults") != 56 || !strings.Contains(v.Text, "56 major faults") {
 		t.Errorf("%g major faults: %q", evidenceOf(v, "major_faults"), v.Text)
 	}
 	for _, row := range s.Phases[slices.IndexFunc(s.Phases, func(p summary.Phase) bool {
@@ -211,7 +211,7 @@ func TestVerdictDisk(t *testing.T) {
 		}
 	}
 	if f := s.Findings[0]; f.Kind != "disk" || math.Abs(*f.Gain-5e6) > 1e4 ||
-		!strings.Contains(f.Text, "56 pages or more") || f.Target.Params["sel"] != "ffn_gate" {
+		!strings.Contains(f.Text, "At least 56 pages") || f.Target.Params["sel"] != "ffn_gate" {
 		t.Errorf("the first finding is %+v", f)
 	}
 	// Steps without, too: the same operator's own usual time counts.

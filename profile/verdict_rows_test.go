@@ -72,7 +72,7 @@ func TestRowVerdicts(t *testing.T) {
 					t.Errorf("%s %s: %s, %s, %g, %g of the roofs; want %+v\n%s", x.phase, x.key, b.Bound,
 						b.Sure, *b.OfPeakGBps, *b.OfPeakFlops, x, b.Why)
 				}
-				if !strings.HasPrefix(r.Bound.Why, "At the machine's roof reading would take ") {
+				if !strings.HasPrefix(r.Bound.Why, "At the machine's peak, reading would take ") {
 					t.Errorf("%q", r.Bound.Why)
 				}
 			}
@@ -110,7 +110,7 @@ func TestRowVerdictLosses(t *testing.T) {
 	r.Part = func(t int) float64 { return 3.7 - 3.6*float64(min(t, 1)) }
 	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
 		if row.Bound.Bound != summary.BoundWait || row.Bound.Sure != "high" ||
-			!strings.Contains(row.Bound.Why, "threads wait for each other") {
+			!strings.Contains(row.Bound.Why, "is barrier wait or sleep") {
 			t.Errorf("%s: %+v", row.Key, row.Bound)
 		}
 	}
@@ -126,8 +126,8 @@ func TestRowVerdictLosses(t *testing.T) {
 	r.Part = func(t int) float64 { return 1.6 - 1.2*float64(t) } // 1.6 where 1 is the mean: 37.5 % waiting
 	for _, row := range phaseOf(t, statOf(t, stat.Options{}, nil, "op", r), "decode").Rows {
 		if row.Key == "ffn_down" && (row.Bound.Bound != summary.BoundMemory ||
-			!strings.Contains(row.Bound.Why, "For 37 % of their time threads wait") &&
-				!strings.Contains(row.Bound.Why, "For 38 %")) {
+			!strings.Contains(row.Bound.Why, "37 % of their time is barrier wait") &&
+				!strings.Contains(row.Bound.Why, "38 % of")) {
 			t.Errorf("%+v", row.Bound)
 		}
 	}

@@ -21,6 +21,13 @@ type Culprit struct {
 	Elsewhere int64 `json:"elsewhere_ns,omitempty"`
 	Free      int64 `json:"free_ns,omitempty"`
 
+	// From and To are when it first had, and last left, a CPU that a thread waited for, boottime. Held is how
+	// long it was seen to have a CPU in the whole recording, whether or not a thread was runnable: at least
+	// Dur for a process that ran on one CPU at a time. 0: unknown.
+	From int64 `json:"from_ns,omitempty"`
+	To   int64 `json:"to_ns,omitempty"`
+	Held int64 `json:"held_ns,omitempty"`
+
 	on CpuSet
 }
 

@@ -26,6 +26,7 @@ type Follower struct {
 	// The team that was watched last, or a part of it.
 	watched []int32
 	step    map[CulpritKey]*Culprit // who ran in place of any thread since the last call of Since
+	held    map[string]int64        // by name, of threads of other processes
 }
 
 type CulpritKey struct {
@@ -45,7 +46,22 @@ type waiter struct {
 func (f *Follower) Init() {
 	f.Threads = map[int32]*waiter{}
 	f.step = map[CulpritKey]*Culprit{}
+	f.held = map[string]int64{}
 	f.Seats.init(func(tid, _ int32) bool { return f.Threads[tid] != nil })
+	f.Seats.ran = func(r run) {
+		if f.Threads[r.tid] == nil && (len(f.held) < MaxTracked || f.held[r.comm] > 0) {
+			f.held[r.comm] += r.to - r.from
+		}
+	}
+}
+
+// SetHeld sets how long culprits of other processes were seen to have a CPU.
+func (f *Follower) SetHeld(all []Culprit) {
+	for i := range all {
+		if c := &all[i]; !c.Own && !c.Unnamed() {
+			c.Held = max(c.Dur, f.held[c.Comm])
+		}
+	}
 }
 
 // Watch starts following the threads of an operator's team.
@@ -109,7 +125,7 @@ func (f *Follower) charge(ended *seatWait) {
 		c := Culprit{Comm: commOf(p.tid, p.comm), Own: f.Threads[p.tid] != nil, PID: max(0, p.pid),
 			Kernel: p.kernel, Dur: p.to - p.from, Count: 1}
 		c.on.Add(p.cpu)
-		if p.elsewhere {
+		if c.From, c.To = p.from, p.to; p.elsewhere {
 			c.Elsewhere = c.Dur
 		}
 		if p.free {
@@ -167,6 +183,12 @@ func AddCulprit(m map[CulpritKey]*Culprit, x *Culprit) {
 	c.Kernel = c.Kernel && x.Kernel
 	c.Dur += x.Dur
 	c.Count += x.Count
+	if x.To > 0 {
+		if c.To == 0 || x.From < c.From {
+			c.From = x.From
+		}
+		c.To = max(c.To, x.To)
+	}
 	c.Elsewhere += x.Elsewhere
 	c.Free += x.Free
 	for i, w := range x.on {

@@ -46,7 +46,7 @@ func TestInterference(t *testing.T) {
 		{Comm: "sh", Dur: 40, Count: 1, CPUs: "0"}, {Comm: "llama", Own: true, Dur: 20, Count: 1, CPUs: "1"}}
 	plain := func(all []Culprit) []Culprit {
 		for i := range all {
-			all[i].on = CpuSet{}
+			all[i].on, all[i].From, all[i].To = CpuSet{}, 0, 0
 		}
 		return all
 	}

@@ -82,9 +82,10 @@ func (b *Builder) addDisturbed(g, d *Group) *summary.Disturbed {
 	}
 	out := &summary.Disturbed{Steps: d.Steps, Dur: d.dur, Share: num.Share(d.dur, g.dur), Lost: d.outer.lost,
 		Disk: d.outer.disk, Ranges: num.List(d.outer.ranges),
-		Instead: num.List(sched.TopCulprits(d.outer.instead, 5))}
+		Instead: num.List(taken(sched.TopCulprits(d.outer.instead, 6)))}
+	b.sched.SetHeld(out.Instead)
 	out.LeftOut = !b.opts.Disturbed && g.Traced > 0 && float64(d.Traced) <= fewDisturbed*float64(g.Traced+d.Traced) &&
-		verdict.FromOutside(out)
+		verdict.FromOutside(out, b.cpus.team, b.sched.MayUse())
 	d.stepSum = stepSum{} // g has them
 	if !out.LeftOut {
 		g.Merge(d)

@@ -55,6 +55,7 @@ func (b *Builder) FinishEach(h *profile.Header) []*summary.Stat {
 	if b.opts.Peaks != nil {
 		peaks = b.opts.Peaks(h)
 	}
+	b.work.Start, b.work.SetHeld = b.first, b.sched.SetHeld
 	b.work.Judge(out, peaks, b.sched.MayUse())
 	return out
 }
@@ -400,6 +401,13 @@ func (b *Builder) addThreads(s *summary.Stat, h *profile.Header, g *Group) {
 	}
 }
 
+// taken returns the first five who took CPUs. An idle CPU was taken by nobody: the woken thread was about to run
+// there.
+func taken(all []sched.Culprit) []sched.Culprit {
+	all = slices.DeleteFunc(all, func(c sched.Culprit) bool { return !c.Own && c.Comm == "(idle)" })
+	return all[:min(5, len(all))]
+}
+
 func (b *Builder) finishThreads(s *summary.Stat) {
 	type team struct{ busy, steps int64 }
 	teams := map[int32]*team{}
@@ -426,7 +434,8 @@ func (b *Builder) finishThreads(s *summary.Stat) {
 		t.Instead, t.WokenBy = []sched.Culprit{}, []sched.Culprit{}
 		if w := b.sched.Threads[t.TID]; w != nil && b.sched.Any {
 			t.Preempted, t.Slept, t.Runnable = &w.Preempted, &w.Slept, &w.Runnable
-			t.Instead, t.WokenBy = sched.TopCulprits(w.Instead, 5), sched.TopCulprits(w.WokenBy, 5)
+			t.Instead, t.WokenBy = taken(sched.TopCulprits(w.Instead, 6)), sched.TopCulprits(w.WokenBy, 5)
+			b.sched.SetHeld(t.Instead)
 		}
 	}
 	slices.SortFunc(s.Threads, func(a, b summary.Thread) int {

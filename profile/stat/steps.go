@@ -191,7 +191,7 @@ func fillSteps(ps *summary.Phase, p profile.Phase, g *Group) {
 		ps.Tokens = &g.tokens
 	}
 	ps.TokensPerS, ps.PerToken, ps.PerTokenP95 = g.rates()
-	ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = g.stepMax, g.stepMaxID, num.List(g.stepMaxInstead)
+	ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = g.stepMax, g.stepMaxID, num.List(taken(g.stepMaxInstead))
 	ps.StepTime, ps.TPOT = g.spreads(p)
 	e := g.ends
 	if e == nil {
@@ -203,6 +203,6 @@ func fillSteps(ps *summary.Phase, p profile.Phase, g *Group) {
 	ps.Async, ps.Unseen = e.async, e.unseen
 	if e.Steps > 0 {
 		ps.EndToEnd = &e.dur
-		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, num.List(e.stepMaxInstead)
+		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, num.List(taken(e.stepMaxInstead))
 	}
 }

@@ -27,6 +27,9 @@ type Collector struct {
 	whole, part map[facts.PhaseKey]*workGroup
 	disturbed   map[facts.PhaseKey]*workGroup // complete steps that [Disturbed] says it of
 	ends        map[ctxKey]*profile.Step      // the last of each context
+	// Of the run, set before Judge: its first event, and what tells how long culprits had CPUs.
+	Start   int64
+	SetHeld func([]sched.Culprit)
 }
 
 // workCellOf caches the cell that counts operators of one Derived, for the last group and op.

@@ -246,9 +246,9 @@ func (k *counted) share(bytes int64) *float64 {
 func (k *counted) text(bytes int64) string {
 	var facts []string
 	if k.memory != nil {
-		facts = append(facts, "the cores wait for memory in "+format.Share(*k.memory)+" of their cycles")
+		facts = append(facts, "the cores stall for memory in "+format.Share(*k.memory)+" of their cycles")
 	} else if k.backend != nil {
-		facts = append(facts, "the cores can issue nothing in "+format.Share(*k.backend)+" of their cycles")
+		facts = append(facts, "the cores stall in "+format.Share(*k.backend)+" of their cycles")
 	}
 	if v := k.share(bytes); v != nil {
 		less := ""
@@ -258,7 +258,7 @@ func (k *counted) text(bytes int64) string {
 		facts = append(facts, format.Share(*v)+" of the bytes come from memory by the misses counted"+less)
 	}
 	if k.ipc != nil {
-		facts = append(facts, fmt.Sprintf("%.2f instructions a cycle", *k.ipc))
+		facts = append(facts, fmt.Sprintf("%.2f instructions per cycle", *k.ipc))
 	}
 	if len(facts) == 0 {
 		return ""

@@ -4,6 +4,7 @@ package verdict
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/profinfer/profinfer/internal/format"
 	"github.com/profinfer/profinfer/profile/sched"
@@ -60,7 +61,7 @@ func saidOf(c *sched.Culprit) (text, name string) {
 	switch {
 	case c.Kernel:
 		return "the kernel's " + name, name
-	case c.PID != 0 && c.Elsewhere > 0:
+	case c.PID != 0:
 		return name + " (" + strconv.Itoa(int(c.PID)) + ")", name
 	}
 	return name, name
@@ -68,21 +69,42 @@ func saidOf(c *sched.Culprit) (text, name string) {
 
 // ranFor describes where it ran and how long: "sh (77) held CPU 1 for 2.65 s, so that the team had to share
 // CPUs".
-func ranFor(c *sched.Culprit) string {
+func ranFor(c *sched.Culprit, start int64) string {
 	text, _ := saidOf(c)
 	d := format.Sentence.Duration(float64(c.Dur))
+	cpu := "a CPU"
 	switch {
-	case c.Direct():
-		return text + " ran there for " + d
-	case c.CPUs == "":
-		return text + " held CPUs that they may use for " + d
+	case strings.ContainsAny(c.CPUs, "-,"):
+		cpu = "CPUs " + c.CPUs
+	case c.CPUs != "":
+		cpu = "CPU " + c.CPUs
 	}
-	return text + " held CPU " + c.CPUs + " for " + d +
-		" while threads were ready, so that the team had to share CPUs"
+	when := ""
+	if c.To > c.From && start > 0 && c.From >= start {
+		when = " (from " + format.Sentence.Duration(float64(c.From-start)) + " to " +
+			format.Sentence.Duration(float64(c.To-start)) + ")"
+	}
+	why := " while engine threads were runnable there"
+	if !c.Direct() {
+		why = " while engine threads were runnable and shared the other CPUs"
+	}
+	if float64(c.Held) < 1.1*float64(c.Dur) {
+		return text + " held " + cpu + " for " + d + when + why
+	}
+	return text + " held " + cpu + " for " + format.Sentence.Duration(float64(c.Held)) + when + ", " + d +
+		" of it" + why
+}
+
+// ranThere is the function of that name, for culprits of this run.
+func (j *judge) ranThere(all []sched.Culprit, c crowd) (text string, names []string) {
+	if j.held != nil {
+		j.held(all)
+	}
+	return ranThere(all, c, j.start)
 }
 
 // ranThere describes who ran in place of threads; empty if unknown.
-func ranThere(all []sched.Culprit, c crowd) (text string, names []string) {
+func ranThere(all []sched.Culprit, c crowd, start int64) (text string, names []string) {
 	first := blamed(all)
 	if first == nil || first.Dur <= 0 {
 		return "", nil
@@ -101,18 +123,16 @@ func ranThere(all []sched.Culprit, c crowd) (text string, names []string) {
 		return sharedWhy(own, c), nil
 	}
 	_, n := saidOf(first)
-	if text = ranFor(first); first.Direct() {
-		text += " in all"
-	}
+	text = ranFor(first, start)
 	if others*2 >= first.Dur {
-		text += ", and other processes for " + format.Sentence.Duration(float64(others))
+		text += "; other processes for " + format.Sentence.Duration(float64(others))
 	}
 	if own != nil && own.Dur > first.Dur+others {
-		why := ", which had to share CPUs"
+		why := ""
 		if c.more() {
-			why = ", " + c.text()
+			why = ", as " + c.text()
 		}
-		text += ", and threads of the same team for " + format.Sentence.Duration(float64(own.Dur)) + why
+		text += "; other engine threads for " + format.Sentence.Duration(float64(own.Dur)) + why
 	}
 	return text, []string{n}
 }
@@ -121,19 +141,19 @@ func ranThere(all []sched.Culprit, c crowd) (text string, names []string) {
 func sharedWhy(c *sched.Culprit, of crowd) string {
 	switch {
 	case of.more():
-		return "threads of the same team ran there, " + of.text()
+		return of.text()
 	case c.Free*2 > c.Dur:
-		return "threads of the same team ran there: they shared CPUs although another that they may use was idle"
+		return "engine threads shared a CPU although another that they may use was idle"
 	}
-	return "threads of the same team ran there: they share CPUs"
+	return "engine threads shared CPUs"
 }
 
-// text: "as there are 4 of them on 2 CPUs".
+// text: "4 engine threads share 2 CPUs (oversubscription)".
 func (c crowd) text() string {
-	text := "as there are " + format.Count(int64(c.threads)) + " of them for " +
-		format.Plural(int64(c.cpus), "CPU")
+	text := format.Count(int64(c.threads)) + " engine threads share " + format.Plural(int64(c.cpus), "CPU") +
+		" (oversubscription"
 	if c.machine > c.cpus {
-		text += " (their affinity leaves out the other " + format.Count(int64(c.machine-c.cpus)) + ")"
+		text += "; CPU affinity leaves out the other " + format.Count(int64(c.machine-c.cpus))
 	}
-	return text + ": more threads than CPUs"
+	return text + ")"
 }

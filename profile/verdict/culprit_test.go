@@ -22,20 +22,20 @@ func TestRanThere(t *testing.T) {
 		names   int
 	}{
 		{"nobody", nil, "", 0},
-		{"another", []*sched.Culprit{other("yes", 300), own(100)}, "yes ran there for 300 ms in all", 1},
-		{"the team alone", []*sched.Culprit{own(300)}, "threads of the same team ran there: they share CPUs",
+		{"another", []*sched.Culprit{other("yes", 300), own(100)}, "yes held a CPU for 300 ms while engine threads were runnable there", 1},
+		{"the team alone", []*sched.Culprit{own(300)}, "engine threads shared CPUs",
 			0},
 		// Who takes a core makes the team share the others: it is named although the team ran longer.
 		{"another and the team", []*sched.Culprit{own(300), other("yes", 100), other("sshd", 1)},
-			"yes ran there for 100 ms in all, and threads of the same team for 300 ms, which had to share CPUs", 1},
+			"yes held a CPU for 100 ms while engine threads were runnable there; other engine threads for 300 ms", 1},
 		{"another for a moment", []*sched.Culprit{own(300), other("sshd", 1)},
-			"threads of the same team ran there: they share CPUs", 0},
+			"engine threads shared CPUs", 0},
 	} {
 		m := map[sched.CulpritKey]*sched.Culprit{}
 		for _, x := range c.instead {
 			m[sched.CulpritKey{Comm: x.Comm, Own: x.Own}] = x
 		}
-		if text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}); text != c.want || len(names) != c.names {
+		if text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}, 0); text != c.want || len(names) != c.names {
 			t.Errorf("%s: %q %v, want %q", c.what, text, names, c.want)
 		}
 	}

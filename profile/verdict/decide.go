@@ -212,10 +212,10 @@ func (j *judge) byCounters(c *workClass) {
 		}
 	case c.sure == 1:
 		c.is(b, 1)
-		text += " They do not agree with the rates."
+		text += " They contradict the rates."
 	default:
 		c.sure--
-		text += " They speak for " + string(b) + "."
+		text += " They indicate a " + string(b) + " limit."
 	}
 	if c.sure < 3 {
 		c.reasons = append(c.reasons, text)
@@ -228,20 +228,20 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	switch {
 	case c.neither:
 		if c.memPeak != nil {
-			text := "At the machine's roof reading would take " + format.Share(*c.memPeak) +
+			text := "At the machine's peak, reading would take " + format.Share(*c.memPeak) +
 				" of their working time"
 			if c.arithPeak != nil {
 				text += ", computing " + format.Share(*c.arithPeak)
 			}
-			add(text + ": they wait for single reads or for each other's results, or unpack weights. A run with another number of threads tells, or counters.")
+			add(text + ": the rest is latency, dependencies or dequantisation. Record another number of threads, or hardware counters, to tell.")
 		} else if !c.counted.any() {
-			add("Counters would tell what the cores wait for; none were recorded.")
+			add("Hardware counters would tell what the cores wait for; none were recorded.")
 		}
 		return
 	case c.short:
-		add(capital(classNames[c.what]) + " last " +
+		add(capital(classNames[c.what]) + " take " +
 			format.Sentence.Duration(num.SafeRatio(c.sum.onCPU(), c.sum.calls)) +
-			" on average: beginning and ending one is a notable part of that.")
+			" each on average: much of that is starting and ending one.")
 		return
 	}
 	if text := j.cacheDoubt(g, c); text != "" && c.memPeak != nil && c.bound == summary.BoundMemory {
@@ -254,7 +254,7 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	}
 	if p := j.machine; p != nil && p.Doubtful && c.sure == 3 &&
 		(c.bound == summary.BoundMemory || c.arithPeak != nil && *c.arithPeak >= atPeak) && !c.far() {
-		add("Other work disturbed the measurement of the machine's peaks: they may be higher.")
+		add("Other work disturbed the measurement of the machine's peaks: they can be higher.")
 		c.sure--
 	}
 	if c.sure == 3 {
@@ -265,35 +265,35 @@ func (j *judge) doubts(g *workGroup, c *workClass) {
 	memory := c.bound == summary.BoundMemory || slices.Contains(c.among, summary.BoundMemory)
 	switch {
 	case c.cached:
-		add("They read " + format.Sentence.Number(c.sum.gbps()) + " GB/s, which is more than memory gives (" +
-			format.Sentence.Number(c.roofGBps) + "): they read from a cache.")
+		add("They read " + format.Sentence.Number(c.sum.gbps()) + " GB/s, more than the memory's peak of " +
+			format.Sentence.Number(c.roofGBps) + ": they read from a cache.")
 		return
 	case c.memPeak != nil && c.bound == summary.BoundMemory:
 		if *c.memPeak < atPeak {
 			add("Reading alone would take " + format.Share(*c.memPeak) +
-				" of their working time at the memory's roof; the rest is how they read, or unpacking.")
+				" of their working time at the memory's peak; the rest is latency or dequantisation.")
 		}
 		return
 	case c.memPeak != nil:
 		return
 	case c.arithPeak != nil:
-		add("The memory's peak is not known: what was reached elsewhere in this run stands for it.")
+		add("The memory's peak is not measured: the best rate of this run stands for it.")
 	case c.mem == nil && c.arith == nil && c.what == "weight_matmul":
-		add("There is no other phase in this recording that shows what this machine can read and compute, and its peaks are not measured (profinfer peaks).")
+		add("No roofline for this machine (run profinfer peaks), and no other phase of this recording to compare with.")
 	default:
-		add("The machine's peaks are not measured (profinfer peaks): what it reached elsewhere in this run stands for them.")
+		add("No roofline for this machine (run profinfer peaks): the best rates of this run stand for it.")
 	}
 	if memory && !all {
 		if g.team == 1 {
 			add("One thread computed, of " + format.Plural(int64(cores), "CPU") +
-				": one core can be at its own limit before the memory is at its.")
+				": one core can reach its own limit before the memory's.")
 		} else {
 			add(format.Plural(int64(g.team), "thread") + " computed, of " +
-				format.Plural(int64(cores), "CPU") + ": whether more would read faster cannot be seen.")
+				format.Plural(int64(cores), "CPU") + ": whether more would read faster is unknown.")
 		}
 	}
 	if memory && c.what == "weight_matmul" && c.mem == nil && !c.counted.any() {
-		add("Reading the weights and unpacking them are not told apart without counters.")
+		add("Cannot separate memory stalls from dequantisation without hardware counters.")
 	}
 	if text := j.cacheDoubt(g, c); text != "" && memory {
 		add(text)
@@ -312,13 +312,13 @@ func (j *judge) cacheDoubt(g *workGroup, c *workClass) string {
 	if c.what == "other" {
 		if b := num.SafeRatio(c.sum.bytes, c.sum.calls); b > 0 && b < size {
 			return "The " + format.Sentence.Bytes(b) +
-				" that one of them moves was mostly just written, and can lie in a cache."
+				" that one of them moves was just written: it can be in a cache."
 		}
 		return ""
 	}
 	if b := g.stepBytes(); b > 0 && b < size {
 		return "The " + format.Sentence.Bytes(b) +
-			" that a step reads can stay in a cache: it is the memory's limit or the cache's."
+			" that a step reads fit into a cache: the limit can be the cache's."
 	}
 	return ""
 }

@@ -34,7 +34,19 @@ func Disturbed(s *profile.Step, ops []*profile.Op) (lost, disk int64, much bool)
 
 // FromOutside reports whether disturbed steps were disturbed by other processes or the disk. What an engine's own
 // threads take from each other is no disturbance: it is what the run is like.
-func FromOutside(d *summary.Disturbed) bool {
+// With more threads than CPUs these have the larger part of it even while others run.
+func FromOutside(d *summary.Disturbed, threads, cpus int) bool {
+	var own, others int64
+	for i := range d.Instead {
+		if c := &d.Instead[i]; c.Own {
+			own += c.Dur
+		} else if !c.Unnamed() {
+			others += c.Dur
+		}
+	}
+	if cpus > 0 && threads > cpus && own > others {
+		return false
+	}
 	c := blamed(d.Instead)
 	return d.Disk*2 > d.Lost || c != nil && !c.Own
 }
@@ -126,7 +138,7 @@ func (f *finder) heldBy(d *summary.Disturbed) (text string, names []string) {
 	if d.Disk*2 > d.Lost {
 		return "threads waited for the disk for " + format.Sentence.Duration(float64(d.Disk)), nil
 	}
-	return ranThere(d.Instead, f.j.crowdOf(f.g))
+	return f.j.ranThere(d.Instead, f.j.crowdOf(f.g))
 }
 
 // stepNumbers formats "33 to 41", "3, 7 and 12 to 14".

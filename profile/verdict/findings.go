@@ -152,9 +152,9 @@ func fig(name string, v float64, unit, text string) summary.Evidence {
 	return summary.Evidence{Name: name, Value: &v, Unit: unit, Text: text}
 }
 
-// each formats a time per step and its share: "1.20 ms a step (3 %)".
+// each formats a time per step and its share: "1.20 ms per step (3 %)".
 func (f *finder) each(ns float64) string {
-	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " a step (" +
+	return format.Sentence.Duration(ns/float64(max(1, f.ps.Traced))) + " per step (" +
 		format.Share(ns/float64(max(1, f.ps.TracedDur))/f.ps.Longer()) + ")"
 }
 
@@ -206,7 +206,7 @@ func (f *finder) slowWeight() {
 		Text: n + " " + verb + " at " + format.Sentence.Number(own) + " " + unit + " in " + f.name() +
 			", the other " + worst.typ + " weights at " + format.Sentence.Number(others) +
 			": at their rate it would take " + format.Sentence.Duration(lost/float64(f.ps.Traced)) +
-			" less a step.",
+			" less per step.",
 		Figures: []summary.Evidence{fig("rate", own, unit, "of "+n),
 			fig("others", others, unit, "of the others of its type")},
 		Target: summary.Target{View: "dag",
@@ -233,9 +233,9 @@ func (f *finder) slowStep() {
 	}
 	x := summary.Finding{Kind: "slow_step",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(ps.StepMaxID, 10))},
-		Text: "Slowest in " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " +
-			format.Sentence.Duration(float64(ps.StepMax)) + ", the others " +
-			format.Sentence.Duration(mean) + " on average",
+		Text: "Slowest step of " + f.name() + ": step " + strconv.FormatInt(ps.StepMaxID, 10) + " took " +
+			format.Sentence.Duration(float64(ps.StepMax)) + ", the mean of the others is " +
+			format.Sentence.Duration(mean),
 		Figures: []summary.Evidence{fig("step_max", float64(ps.StepMax), "ns", "the step's duration"),
 			fig("others_mean", mean, "ns", "of the other steps")}}
 	var kept int64
@@ -245,18 +245,18 @@ func (f *finder) slowStep() {
 	if float64(kept) > 0.25*over {
 		var who string
 		if c := blamed(ps.StepMaxInstead); c == nil {
-			who = "who ran there was not seen"
+			who = "who had their CPUs was not seen"
 		} else if c.Own {
-			who = "another of the team ran there for " + format.Sentence.Duration(float64(c.Dur))
+			who = "other engine threads had their CPUs for " + format.Sentence.Duration(float64(c.Dur))
 		} else {
 			_, n := saidOf(c)
 			x.Names = append(x.Names, n)
-			who = ranFor(c)
+			who = ranFor(c, f.j.start)
 		}
-		x.Text += "; its threads had no CPU for " + format.Sentence.Duration(float64(kept)) + " in sum, " +
-			who
+		x.Text += "; its threads were runnable without a CPU for " + format.Sentence.Duration(float64(kept)) +
+			" in sum: " + who
 		x.Figures = append(x.Figures, fig("no_cpu", float64(kept), "ns",
-			"its threads were ready and had no CPU, in sum"))
+			"its threads were runnable without a CPU, in sum"))
 	}
 	x.Text += "."
 	// One step's loss is seldom a notable part of the run; what counts is how much it stands out.
@@ -273,11 +273,11 @@ func (f *finder) between() {
 	}
 	f.loss(summary.Finding{Kind: "between_steps",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Text: "Between one step of " + f.name() + " and the next pass " +
+		Text: "Time between steps of " + f.name() + ": " +
 			format.Sentence.Duration(float64(g.between)/float64(g.betweens)) +
-			" on average: sampling, or whatever the program does then.",
+			" on average, for sampling and what else the program does.",
 		Figures: []summary.Evidence{fig("between", float64(g.between)/float64(g.betweens), "ns",
-			"mean, beside the steps' own time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
+			"mean, in addition to the steps' time")}}, float64(g.between), f.ps.Steps, f.ps.Dur)
 }
 
 func (f *finder) wait() {
@@ -290,11 +290,11 @@ func (f *finder) wait() {
 	r := rows[0]
 	n := shortName(r.name)
 	f.loss(summary.Finding{Kind: "wait", Names: []string{n},
-		Text: "In " + f.name() + " threads wait for each other " + f.each(float64(all.wait)) +
-			", longest in " + n + ": " + format.Sentence.Duration(num.SafeRatio(r.wait, f.ps.Traced)) +
+		Text: "Barrier wait in " + f.name() + ": " + f.each(float64(all.wait)) +
+			", most in " + n + ": " + format.Sentence.Duration(num.SafeRatio(r.wait, f.ps.Traced)) +
 			", " + format.Share(num.SafeRatio(r.thWait, r.thBusy+r.thWait)) + " of its threads' time.",
-		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "lost a step"),
-			fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "of it in "+n)},
+		Figures: []summary.Evidence{fig("wait", num.SafeRatio(all.wait, f.ps.Traced), "ns", "per step"),
+			fig("wait_there", num.SafeRatio(r.wait, f.ps.Traced), "ns", "per step, in "+n)},
 		Target: summary.Target{View: "stat",
 			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}},
 		float64(all.wait), f.ps.Traced, f.ps.TracedDur)
@@ -317,12 +317,11 @@ func (f *finder) disk() {
 		return
 	}
 	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
-		Text: "Operators of " + f.name() + " with a major fault last " + f.each(float64(all.disk)) +
-			" longer than without: " + format.Plural(all.majors, "page") +
-			" or more were read from disk, longest in " + n +
-			". More memory, or a smaller model, would keep them.",
-		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost a step"),
-			fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "a step")},
+		Text: "Disk reads in " + f.name() + ": operators with a major fault take " + f.each(float64(all.disk)) +
+			" longer than without. At least " + format.Plural(all.majors, "page") +
+			" were read, most in " + n + ". More memory or a smaller model avoids it.",
+		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns", "lost per step"),
+			fig("major_faults", num.SafeRatio(all.majors, f.ps.Traced), "count", "per step")},
 		Target: summary.Target{View: "stat",
 			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(r))}},
 		float64(all.disk), f.ps.Traced, f.ps.TracedDur)
@@ -336,19 +335,19 @@ func (f *finder) interference() {
 	}
 	x := summary.Finding{Kind: "contention",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
-		Text: "Operators of " + f.name() + " last " + f.each(float64(all.off)) +
-			" longer as a thread had lost its CPU"}
-	if text, names := ranThere(f.g.culprits(), f.j.crowdOf(f.g)); text != "" &&
+		Text: "CPU contention in " + f.name() + ": operators take " + f.each(float64(all.off)) +
+			" longer because a thread had lost its CPU"}
+	if text, names := f.j.ranThere(f.g.culprits(), f.j.crowdOf(f.g)); text != "" &&
 		ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
 		x.Names = append(x.Names, names...)
 	} else if f.j.s.HasSched {
-		x.Text += ": it slept, as for a page to be read or a lock"
+		x.Text += ": it slept, as for a disk read or a lock"
 	}
 	x.Text += "."
 	x.Figures = []summary.Evidence{fig("contention", num.SafeRatio(all.off, f.ps.Traced), "ns",
-		"lost a step"), fig("off_cpu", num.SafeRatio(f.g.thOff,
-		f.ps.Traced), "ns", "threads off their CPU in operators, a step")}
+		"lost per step"), fig("off_cpu", num.SafeRatio(f.g.thOff,
+		f.ps.Traced), "ns", "threads off their CPU in operators, per step")}
 	f.loss(x, float64(all.off), f.ps.Traced, f.ps.TracedDur)
 }
 
@@ -366,11 +365,11 @@ func (f *finder) attentionGrowth() {
 	}
 	f.loss(summary.Finding{Kind: "attention_growth",
 		Text: "Attention grows with the context: from " + format.Sentence.Duration(max(0, from)) +
-			" a step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) +
+			" per step at position " + format.Count(int64(g.From)) + " to " + format.Sentence.Duration(to) +
 			" at " +
-			format.Count(int64(g.To)) + ", " + format.Sentence.Duration(slope) + " a position.",
-		Figures: []summary.Evidence{fig("slope", slope, "ns", "a position, by least squares"),
-			fig("r2", r2, "share", "of the variance is explained by that")},
+			format.Count(int64(g.To)) + ", " + format.Sentence.Duration(slope) + " per position.",
+		Figures: []summary.Evidence{fig("slope", slope, "ns", "per position, by least squares"),
+			fig("r2", r2, "share", "of the variance explained")},
 		Target: summary.Target{View: "stat", Params: f.params("tab", "steps", "phase", f.ps.Phase)}},
 		(mean-max(0, from))*g.Weight(), f.ps.Traced, f.ps.TracedDur)
 }
@@ -379,13 +378,14 @@ func (f *finder) gap() {
 	if f.ps.Gap == nil {
 		return
 	}
-	text := "Outside operators pass " + f.each(float64(*f.ps.Gap)) + " of " + f.name()
+	text := "Time outside operators in " + f.name() + ": " + f.each(float64(*f.ps.Gap))
 	g := f.g
-	figures := []summary.Evidence{fig("outside_operators", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "a step")}
+	figures := []summary.Evidence{fig("outside_operators", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "per step")}
 	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
 		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
-		text += ", of it " + format.Sentence.Duration(none) + " in no graph (one is made, its inputs are set)"
-		figures = append(figures, fig("in_no_graph", none, "ns", "of it in no graph"))
+		text += "; " + format.Sentence.Duration(none) + " of it outside any graph (building it, setting inputs), the " +
+			"rest between operators of a graph"
+		figures = append(figures, fig("in_no_graph", none, "ns", "per step, outside any graph"))
 	}
 	f.loss(summary.Finding{Kind: "outside_operators", Text: text + ".", Figures: figures,
 		Target: summary.Target{View: "time",
@@ -447,11 +447,11 @@ func (f *finder) layer() {
 	n := shortName(names[worst])
 	f.loss(summary.Finding{Kind: "layer", Names: []string{n},
 		Text: "Layer " + strconv.Itoa(worst) + " takes " + format.Share(over[worst]/of[worst]) +
-			" longer in " + f.name() + " than the same operators of the other layers: " +
-			format.Sentence.Duration(over[worst]/float64(f.ps.Traced)) + " a step, most in " + n + ".",
+			" longer in " + f.name() + " than the same operators of other layers: " +
+			format.Sentence.Duration(over[worst]/float64(f.ps.Traced)) + " per step, most in " + n + ".",
 		Figures: []summary.Evidence{fig("over", over[worst]/float64(f.ps.Traced), "ns",
-			"a step, beyond the layers' median"),
-			fig("median", of[worst]/float64(f.ps.Traced), "ns", "a step, the layers' median")},
+			"per step, beyond the layers' median"),
+			fig("median", of[worst]/float64(f.ps.Traced), "ns", "per step, the layers' median")},
 		Target: summary.Target{View: "stat",
 			Params: f.params("tab", "tables", "by", "layer", "phase", f.ps.Phase, "sel",
 				strconv.Itoa(worst))}}, over[worst], f.ps.Traced, f.ps.TracedDur)
@@ -460,8 +460,8 @@ func (f *finder) layer() {
 func (f *finder) probes() {
 	if p := f.ps.ProbeShare; p != nil && *p >= 0.05 {
 		f.add(summary.Finding{Kind: "probes",
-			Text: "The recording's own probes took " + format.Share(*p) + " of " + f.name() +
-				": figures of operators are without it, time outside them and of steps is not.",
+			Text: "The recording's probes took " + format.Share(*p) + " of " + f.name() +
+				". Figures of operators exclude it; step times and time outside operators include it.",
 			Figures: []summary.Evidence{fig("probes", float64(*f.ps.Probe), "ns", "in all, an estimate")},
 			Target:  summary.Target{View: "summary", Params: map[string]string{}}})
 	}
@@ -474,8 +474,8 @@ func (f *finder) slowClass() {
 			continue
 		}
 		f.loss(summary.Finding{Kind: "slow_class",
-			Text: "Attention itself reads at " + format.Sentence.Number(c.sum.gbps()) +
-				" GB/s and computes at " + format.Sentence.Number(c.sum.gflops()) + " GFLOP/s in " +
+			Text: "Attention reads " + format.Sentence.Number(c.sum.gbps()) +
+				" GB/s and computes " + format.Sentence.Number(c.sum.gflops()) + " GFLOP/s in " +
 				f.name() +
 				"; " + c.memRef.where + " reach " + format.Sentence.Number(c.memRef.rate) + " and " +
 				format.Sentence.Number(c.arithRef.rate) + " in this run.",
@@ -499,7 +499,7 @@ func (f *finder) heaviest() {
 		}
 		text := n + typ + " takes most of " + f.name() + ": "
 		if i > 0 {
-			text = n + typ + " comes next in " + f.name() + ": "
+			text = n + typ + " is next in " + f.name() + ": "
 		}
 		text += f.each(float64(r.dur))
 		if r.bytesDur > 0 && r.flopsDur > 0 {

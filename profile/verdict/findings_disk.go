@@ -37,21 +37,21 @@ func (f *finder) faulted() {
 	if d.wall <= 0 || f.ps.Steps <= 0 {
 		return
 	}
-	text := "In " + f.name() + " at least one thread waits for the disk " +
-		format.Sentence.Duration(num.SafeRatio(d.wall, f.ps.Steps)) + " a step (" +
+	text := "Disk reads in " + f.name() + ": at least one thread waits for the disk " +
+		format.Sentence.Duration(num.SafeRatio(d.wall, f.ps.Steps)) + " per step (" +
 		format.Share(num.SafeRatio(d.wall, f.ps.Dur)) + "): " + format.Plural(d.majors, "major page fault") +
 		" in " + format.Count(d.steps) + " of " + format.Plural(f.ps.Steps, "step") +
 		", " + format.Sentence.Bytes(float64(d.read)) + " read"
 	x := summary.Finding{Kind: "disk",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Figures: []summary.Evidence{fig("disk", num.SafeRatio(d.wall, f.ps.Steps), "ns",
-			"a step, with at least one thread in a fault that waits for the disk"),
+			"per step, with at least one thread in a fault that waits for the disk"),
 			fig("major_faults", float64(d.majors), "count", "in steps of the phase"), fig("read",
 				float64(d.read), "B", "by faults, read ahead included")}}
 	if s := f.j.s.Faults; s != nil && len(s.Names) > 0 && s.Names[0].Name != "" {
 		n := shortName(s.Names[0].Name)
 		x.Names = append(x.Names, n)
-		text += "; most time in all goes to " + n
+		text += "; most of the time goes to " + n
 	}
 	x.Text = text + "."
 	f.loss(x, float64(d.wall), f.ps.Steps, f.ps.Dur)
@@ -84,14 +84,14 @@ func (j *judge) blocked() {
 // inferred reports that time is attributed to the disk only because threads were blocked.
 func (j *judge) inferred(majors int64) bool { return j.byState && majors == 0 }
 
-const notWhatFor = "That threads were blocked is seen, not what for: reading from disk, mostly. Page faults tell (record --faults)."
+const notWhatFor = "Threads were in uninterruptible sleep, mostly disk reads. Page faults tell what was read (record --faults)."
 
 // diskWords describes what is lost to the disk, after a share.
 func (j *judge) diskWords() string {
 	if j.byState {
-		return "is lost while a thread is blocked, mostly reading from disk"
+		return "uninterruptible sleep, mostly disk reads"
 	}
-	return "is lost reading pages from disk"
+	return "disk reads"
 }
 
 // blocked finds time in which threads were blocked.
@@ -99,10 +99,10 @@ func (f *finder) blocked(all *workCell, longest *workCell) {
 	n := shortName(longest.name)
 	f.loss(summary.Finding{Kind: "disk", Names: []string{n},
 		Text: "Operators of " + f.name() + " last " + f.each(float64(all.disk)) +
-			" longer as a thread was blocked, which is reading from disk, mostly; longest in " + n +
-			". Page faults tell what is read (record --faults); more memory, or a smaller model, would keep it.",
+			" longer because a thread was in uninterruptible sleep, mostly disk reads; most in " + n +
+			". Page faults tell what is read (record --faults); more memory or a smaller model avoids it.",
 		Figures: []summary.Evidence{fig("disk", num.SafeRatio(all.disk, f.ps.Traced), "ns",
-			"lost a step as a thread slept and could not be interrupted")},
+			"lost per step while a thread was in uninterruptible sleep")},
 		Target: summary.Target{View: "stat",
 			Params: f.params("tab", "tables", "by", "weight", "phase", f.ps.Phase, "sel", f.sel(longest))}},
 		float64(all.disk), f.ps.Traced, f.ps.TracedDur)

@@ -48,17 +48,17 @@ func (o *opinion) device() {
 	}
 	n := shortName(b.Backend)
 	o.v.Bound, o.v.Among, o.sure = summary.BoundOutside, []summary.Bound{}, 2
-	o.reasons = []string{"What a device does within its graphs is not seen."}
+	o.reasons = []string{"What a device does within its graphs cannot be seen."}
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ": it has work for " +
+	o.v.Text = capital(o.name()) + " is limited by " + n + ": it has work for " +
 		format.Sentence.Duration(b.Has()) + " of the " + format.Sentence.Duration(*x.UntilDone) +
-		" from a step's begin to its result (" + format.Share(b.Has() / *x.UntilDone) +
-		"). The step's own call hands graphs over and returns before."
+		" per step, end to end (" + format.Share(b.Has() / *x.UntilDone) +
+		"). The step's own call submits graphs and returns earlier."
 	o.v.Evidence = nil
-	o.figure("device", b.Has(), "ns", "a step, in which "+n+" had work")
-	o.figure("until_done", *x.UntilDone, "ns", "from a step's begin to when its results were there, mean")
+	o.figure("device", b.Has(), "ns", "per step, in which "+n+" had work")
+	o.figure("until_done", *x.UntilDone, "ns", "per step, end to end, mean")
 	if x.TokensPerS != nil {
 		o.figure("tokens_per_s", *x.TokensPerS, "tokens/s", "with that wait")
 	}
-	o.figure("call", *x.Call, "ns", "a step's own call, mean")
+	o.figure("call", *x.Call, "ns", "per step, the call alone, mean")
 }

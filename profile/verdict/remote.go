@@ -48,21 +48,21 @@ func (o *opinion) remote() {
 	n := whoComputes(r)
 	o.v.Bound, o.v.Among, o.sure, o.reasons = summary.BoundOutside, []summary.Bound{}, 3, nil
 	o.v.Names = []string{n}
-	o.v.Text = capital(o.name()) + " is bound by " + n + ", another process: it computes " +
+	o.v.Text = capital(o.name()) + " is limited by " + n + ", another process: it computes " +
 		format.Sentence.Duration(r.PerStep()) + " of the " + format.Sentence.Duration(*r.StepDur) +
-		" from a step's begin to its result (" + format.Share(r.PerStep() / *r.StepDur) +
-		"). The step's own call hands graphs over and returns before."
+		" per step, end to end (" + format.Share(r.PerStep() / *r.StepDur) +
+		"). The step's own call submits graphs and returns earlier."
 	o.v.Evidence = nil
-	o.figure("server", r.PerStep(), "ns", "a step, computed by "+n)
-	o.figure("until_done", *r.StepDur, "ns", "from a step's begin to when its results were there, mean")
+	o.figure("server", r.PerStep(), "ns", "per step, computed by "+n)
+	o.figure("until_done", *r.StepDur, "ns", "per step, end to end, mean")
 	if r.TokensPerS != nil {
 		o.figure("tokens_per_s", *r.TokensPerS, "tokens/s", "with that wait")
 	}
 	if r.Wire != nil {
-		o.figure("wire", *r.Wire, "ns", "a graph: written down, sent, read, answered")
+		o.figure("wire", *r.Wire, "ns", "RPC overhead per graph: serialise, send, receive, respond")
 	}
 	if ps := o.ps; ps.Steps > 0 {
-		o.figure("call", float64(ps.Dur)/float64(ps.Steps), "ns", "a step's own call, mean")
+		o.figure("call", float64(ps.Dur)/float64(ps.Steps), "ns", "per step, the call alone, mean")
 	}
 }
 
@@ -75,13 +75,13 @@ func (f *finder) remote() {
 	n := whoComputes(r)
 	each := *r.Wire * float64(r.Graphs) / float64(max(1, r.Steps))
 	x := summary.Finding{Kind: "remote", Names: []string{n},
-		Text: "Of the " + format.Sentence.Duration(*r.Client) + " from handing a graph of " + f.name() +
-			" to " + n + " until its result is known, the way there and back takes " +
+		Text: "RPC overhead in " + f.name() + ": of the " + format.Sentence.Duration(*r.Client) +
+			" from submitting a graph to " + n + " to its result, serialising, sending and waking up take " +
 			format.Sentence.Duration(*r.Wire) +
-			" (" + format.Share(*r.Wire / *r.Client) + "): writing down, sending, waking up.",
-		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "a graph"),
-			fig("client", *r.Client, "ns", "a graph, from handing over to its result"), fig("server",
-				r.Computed, "ns", "a graph, computed by "+n)},
+			" (" + format.Share(*r.Wire / *r.Client) + ").",
+		Figures: []summary.Evidence{fig("wire", *r.Wire, "ns", "per graph"),
+			fig("client", *r.Client, "ns", "per graph, from submission to its result"), fig("server",
+				r.Computed, "ns", "per graph, computed by "+n)},
 		Target: summary.Target{View: "stat", Params: f.params("tab", "remote", "phase", f.ps.Phase)}}
 	part, all := each / *r.StepDur, each*float64(r.Steps)
 	x.Gain, x.GainShare, x.GainAll = &each, &part, &all
@@ -104,7 +104,7 @@ func (f *finder) heaviestThere() {
 		if i > 0 {
 			text = " comes next: "
 		}
-		text = n + typ + text + format.Sentence.Duration(x.DurPerStep) + " a step (" +
+		text = n + typ + text + format.Sentence.Duration(x.DurPerStep) + " per step (" +
 			format.Share(*x.Share) + ")"
 		if x.GBps != nil && x.GFlops != nil {
 			text += ", at " + format.Sentence.Number(*x.GBps) + " GB/s and " +

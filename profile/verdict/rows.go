@@ -152,16 +152,16 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
 			why = append(why, c.roofText()...)
 		case p.share < partShare:
 		case p.bound == summary.BoundWait:
-			why = append(why, "For "+format.Share(p.share)+
-				" of their time threads wait for each other, or sleep.")
+			why = append(why, format.Share(p.share)+
+				" of their time is barrier wait or sleep.")
 		case p.bound == summary.BoundDisk && j.inferred(c.sum.majors):
-			why = append(why, "For "+format.Share(p.share)+
-				" of their time a thread was blocked: mostly, it reads from disk.")
+			why = append(why, "In "+format.Share(p.share)+
+				" of their time a thread is in uninterruptible sleep, mostly a disk read.")
 		case p.bound == summary.BoundDisk:
-			why = append(why, "For "+format.Share(p.share)+" of their time pages are read from disk: "+
+			why = append(why, "In "+format.Share(p.share)+" of their time pages are read from disk: "+
 				format.Plural(c.sum.majors, "major fault")+".")
 		case p.bound == summary.BoundInterference:
-			why = append(why, "For "+format.Share(p.share)+" of their time a thread had lost its CPU.")
+			why = append(why, "In "+format.Share(p.share)+" of their time a thread has no CPU (CPU contention).")
 		}
 	}
 	if b := out.Bound; b == summary.BoundMemory || b == summary.BoundCompute || b == summary.BoundUnknown ||
@@ -180,7 +180,7 @@ func (c *workClass) roofText() []string {
 	if c.memPeak == nil || c.neither {
 		return nil
 	}
-	text := "At the machine's roof reading would take " + format.Share(*c.memPeak) + " of their working time"
+	text := "At the machine's peak, reading would take " + format.Share(*c.memPeak) + " of their working time"
 	if c.arithPeak != nil {
 		text += ", computing " + format.Share(*c.arithPeak)
 		if c.units != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/profinfer/profinfer/profile/facts"
 	"github.com/profinfer/profinfer/profile/internal/num"
 	"github.com/profinfer/profinfer/profile/roof"
+	"github.com/profinfer/profinfer/profile/sched"
 	"github.com/profinfer/profinfer/profile/summary"
 )
 
@@ -21,7 +22,9 @@ import (
 type judge struct {
 	machine *roof.Peaks // the machine's peaks; nil: not requested
 	by      facts.By    // of the rows
-	cpus    int         // CPUs that the threads may use together; 0: unknown
+	start   int64       // of the run
+	held    func([]sched.Culprit)
+	cpus    int // CPUs that the threads may use together; 0: unknown
 	s       *summary.Stat
 	groups  map[facts.ModelKey]*workGroup
 	apart   map[facts.ModelKey]*workGroup // of disturbed steps that are not in groups
@@ -39,7 +42,7 @@ type judge struct {
 // together, 0 if unknown.
 func (w *Collector) Judge(all []*summary.Stat, peaks *roof.Peaks, cpus int) {
 	s := all[0]
-	j := &judge{machine: peaks, cpus: cpus, s: s}
+	j := &judge{machine: peaks, cpus: cpus, s: s, start: w.Start, held: w.SetHeld}
 	j.groups, j.apart = w.joined(s.LeavesOut)
 	j.keys = slices.SortedFunc(maps.Keys(j.groups), func(a, b facts.ModelKey) int {
 		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Model, b.Model))
@@ -111,7 +114,7 @@ func (j *judge) verdict(ps *summary.Phase) summary.Verdict {
 		o.withoutOperators()
 	case ps.GapShare == nil:
 		o.v.Bound = summary.BoundUnknown
-		o.v.Text = "What bounds " + o.name() + " is not known: only some operators were recorded (" +
+		o.v.Text = "The bottleneck of " + o.name() + " is unknown: only some operators were recorded (" +
 			j.s.Run.Filter + ")."
 		o.v.Names = append(o.v.Names, j.s.Run.Filter)
 	default:
@@ -162,11 +165,11 @@ func (o *opinion) withoutOperators() {
 	case ps.Backend != nil && *ps.Backend >= partShare:
 		why = o.backendText(*ps.Backend)
 	case ps.Traced == 0 && ps.Steps > 0 && len(o.j.s.Lost.Untraced) > 0:
-		why = "operators of none of its steps were recorded (" + o.j.s.Lost.Untraced[0].Why + ")"
+		why = "no operators of its steps were recorded (" + o.j.s.Lost.Untraced[0].Why + ")"
 	case o.j.s.Run.Level == "step" || o.j.s.Run.Level == "graph":
 		why += " (level " + o.j.s.Run.Level + ")"
 	}
-	o.v.Text = "What bounds " + o.name() + " is not known: " + why + "."
+	o.v.Text = "The bottleneck of " + o.name() + " is unknown: " + why + "."
 	if g.graphSteps == 0 || g.graphSteps != g.steps || g.dur <= 0 {
 		return
 	}
@@ -174,7 +177,7 @@ func (o *opinion) withoutOperators() {
 	o.figure("outside_graphs", out, "share", "of the steps' time in no graph")
 	if out >= mostShare {
 		o.v.Bound, o.sure = summary.BoundOutside, 3
-		o.v.Text = capital(o.name()) + " is bound outside its operators: for " + format.Share(out) +
+		o.v.Text = capital(o.name()) + " is limited by time outside operators: in " + format.Share(out) +
 			" of its time no graph ran."
 	}
 }
@@ -186,8 +189,8 @@ func (o *opinion) backendText(part float64) string {
 		on = shortName(o.ps.Backends[0].Backend)
 		o.v.Names = append(o.v.Names, on)
 	}
-	return "for " + format.Share(part) + " of its time graphs ran on " + on +
-		", whose operators no probe sees"
+	return "in " + format.Share(part) + " of its time graphs ran on " + on +
+		", whose operators are not visible"
 }
 
 // causes sums up the causes of the steps' time.
@@ -299,7 +302,7 @@ func (o *opinion) choose() {
 		if o.v.Bound == summary.BoundMixed {
 			o.sure = 2
 			if parts[0].share >= mostShare { // see most
-				o.reasons = append(o.reasons, "What the kernel does for a page that is read is work of the operators that are not told apart.")
+				o.reasons = append(o.reasons, "The kernel's work for pages that are read counts as work of the operators.")
 			} else {
 				o.reasons = append(o.reasons, "No part has half of the time.")
 			}
@@ -315,7 +318,7 @@ func (o *opinion) choose() {
 		}
 	}
 	if o.v.Bound != summary.BoundUnknown && o.v.Bound != summary.BoundMixed && parts[0].share < mostShare {
-		o.less("It has less than half of the time: " + format.Share(parts[0].share) + ".")
+		o.less("It is less than half of the time: " + format.Share(parts[0].share) + ".")
 	}
 }
 
@@ -339,22 +342,22 @@ func (o *opinion) caution() {
 	ps, s := o.ps, o.j.s
 	if ps.ProbeShare != nil && *ps.ProbeShare >= muchProbe {
 		o.less("The probes took " + format.Share(*ps.ProbeShare) +
-			" of the time, and time outside operators has a part of them too.")
+			" of the time, and part of the time outside operators.")
 	}
 	if ps.OnlyPartial {
 		o.sure = min(o.sure, 1)
-		o.reasons = append(o.reasons, "No step was wholly seen.")
+		o.reasons = append(o.reasons, "No step was seen completely.")
 	} else if ps.Partial*10 > ps.Steps {
-		o.less(capital(format.Plural(ps.Partial, "step")) + " beside these were not wholly seen.")
+		o.less("Not seen completely: " + format.Plural(ps.Partial, "more step") + ".")
 	}
 	if ps.Phase == string(profile.Decode) && ps.Traced < fewSteps {
 		o.less("Only " + format.Plural(ps.Traced, "step") + " with operators.")
 	}
 	if mean, n := ps.EndToEndStep(); ps.Late() {
-		text := "It is of the steps' calls, which hand work over and return before it is done: " +
-			format.Sentence.Duration(num.SafeRatio(ps.Dur, ps.Steps)) + " each"
+		text := "It describes the steps' calls, which submit work and return before it is done: " +
+			format.Sentence.Duration(num.SafeRatio(ps.Dur, ps.Steps)) + " per step"
 		if n > 0 {
-			text += ", of " + format.Sentence.Duration(mean) + " until their results are there"
+			text += ", of " + format.Sentence.Duration(mean) + " end to end"
 		}
 		o.reasons = append(o.reasons, text+".")
 	}
@@ -363,7 +366,7 @@ func (o *opinion) caution() {
 			" steps were recorded.")
 	}
 	if !s.HasSched && o.v.Bound != summary.BoundOutside && o.v.Bound != summary.BoundUnknown {
-		o.less("Scheduling was not recorded: who else ran cannot be seen.")
+		o.less("Scheduling was not recorded: other processes cannot be seen.")
 	}
 }
 

@@ -101,22 +101,22 @@ func (j *judge) run() *summary.Verdict {
 	}
 	for i := range j.s.Phases {
 		if j.elsewhere(&j.s.Phases[i]) {
-			v.Text += " What other processes computed for them is not in it."
+			v.Text += " What other processes computed for them is not included."
 			break
 		}
 	}
 	for i := range j.s.Phases {
 		if j.onDevice(&j.s.Phases[i]) {
-			v.Text += " What devices computed after the steps' calls is not in it."
+			v.Text += " What devices computed after the steps' calls is not included."
 			break
 		}
 	}
 	if v.Sure != summary.SureHigh && v.Bound != summary.BoundUnknown {
-		v.Why = "It is as sure as what it sums up, the verdicts on the phases."
+		v.Why = "It sums up the verdicts on the phases."
 	}
 	if known*10 < all*9 {
-		v.Why += " Of " + format.Share(1-float64(known)/float64(all)) +
-			" of the steps' time nothing is known of operators."
+		v.Why += " Operators of " + format.Share(1-float64(known)/float64(all)) +
+			" of the steps' time are unknown."
 		v.Why = strings.TrimSpace(v.Why)
 	}
 	return v
@@ -126,9 +126,9 @@ func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == 
 
 // runWords complete "Of the time of all steps 60 %".
 var runWords = map[summary.Bound]string{
-	summary.BoundMemory: "goes into reading", summary.BoundCompute: "goes into computing",
-	summary.BoundWait:         "is lost waiting for other threads",
-	summary.BoundInterference: "is lost while others had a thread's CPU",
+	summary.BoundMemory: "is memory-bound", summary.BoundCompute: "is compute-bound",
+	summary.BoundWait:         "is barrier wait",
+	summary.BoundInterference: "is CPU contention",
 	summary.BoundOutside:      "is outside operators",
-	summary.BoundUnknown:      "has no bound that is known",
+	summary.BoundUnknown:      "has no known bottleneck",
 }

@@ -25,13 +25,13 @@ func (o *opinion) say() {
 		}
 		o.v.Text = name + " " + isWord(o.sure) + " " + string(o.v.Bound) + "-bound: " + o.workText(c)
 	case summary.BoundDisk:
-		o.v.Text = name + " " + isWord(o.sure) + " bound by the disk: " + o.diskText()
+		o.v.Text = name + " " + isWord(o.sure) + " limited by the disk: " + o.diskText()
 	case summary.BoundWait:
-		o.v.Text = name + " " + isWord(o.sure) + " bound by waiting: " + o.waitText()
+		o.v.Text = name + " " + isWord(o.sure) + " limited by waiting threads: " + o.waitText()
 	case summary.BoundInterference:
-		o.v.Text = name + " " + isWord(o.sure) + " bound by interference: " + o.interferenceText()
+		o.v.Text = name + " " + isWord(o.sure) + " limited by CPU contention: " + o.interferenceText()
 	case summary.BoundOutside:
-		o.v.Text = name + " " + isWord(o.sure) + " bound outside its operators: " + o.outsideText()
+		o.v.Text = name + " " + isWord(o.sure) + " limited by time outside operators: " + o.outsideText()
 	case summary.BoundMixed:
 		var said []string
 		for _, p := range o.parts() {
@@ -39,24 +39,24 @@ func (o *opinion) say() {
 				said = append(said, o.partText(p))
 			}
 		}
-		o.v.Text = "No one thing bounds " + o.name() + ": of its time " + andList(said)
+		o.v.Text = capital(o.name()) + " has no single bottleneck: " + andList(said)
 	default:
 		switch {
 		case o.cause("backends") >= partShare:
-			o.v.Text = "What bounds " + o.name() + " is not known: " + o.backendText(o.cause("backends"))
+			o.v.Text = "The bottleneck of " + o.name() + " is unknown: " + o.backendText(o.cause("backends"))
 		case c == nil || len(o.v.Causes) == 0:
-			o.v.Text = "What bounds " + o.name() + " is not known: no operator with a time was seen"
+			o.v.Text = "The bottleneck of " + o.name() + " is unknown: no operator was timed"
 		case c.short:
-			o.v.Text = "What bounds " + o.name() + " is not known: its operators are too short to tell. " +
+			o.v.Text = "The bottleneck of " + o.name() + " is unknown: its operators are too short to tell. " +
 				capital(o.classText(c))
 		case c.neither:
-			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c) +
+			o.v.Text = "The bottleneck of " + o.name() + " is unknown: " + o.classText(c) +
 				", less than half of what " + o.betterText(c)
 		case len(c.among) > 0:
-			o.v.Text = name + " is bound by memory or by compute, which cannot be told apart here: " +
+			o.v.Text = name + " is memory-bound or compute-bound, this recording cannot tell which: " +
 				o.workText(c)
 		default:
-			o.v.Text = "What bounds " + o.name() + " is not known: " + o.classText(c)
+			o.v.Text = "The bottleneck of " + o.name() + " is unknown: " + o.classText(c)
 		}
 	}
 	o.v.Text += o.besides() + "."
@@ -74,12 +74,20 @@ func isWord(sure int) string {
 }
 
 var classWords = map[string]string{
-	"weight_matmul": "in products with weights", "attention": "in attention itself", "other": "in other operators",
+	"weight_matmul": "weight matmuls", "attention": "attention", "other": "other operators",
 }
 
-// classText: "94 % of its time is in products with weights, at 24.4 GB/s and 84 GFLOP/s".
+// isOrAre follows a name of classWords.
+func isOrAre(what string) string {
+	if what == "attention" {
+		return " is "
+	}
+	return " are "
+}
+
+// classText: "weight matmuls are 94 % of its time, at 24.4 GB/s and 84 GFLOP/s".
 func (o *opinion) classText(c *workClass) string {
-	text := format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	text := classWords[c.what] + isOrAre(c.what) + format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time"
 	var rates []string
 	if c.sum.bytesDur > 0 {
 		rates = append(rates, format.Sentence.Number(num.SafeRatio(c.sum.bytes, c.sum.bytesDur))+" GB/s")
@@ -95,37 +103,33 @@ func (o *opinion) classText(c *workClass) string {
 
 // workText describes what takes the time, and how little of the other resource it needs.
 func (o *opinion) workText(c *workClass) string {
-	text := format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time is " + classWords[c.what]
+	text := classWords[c.what] + isOrAre(c.what) + format.Share(num.SafeRatio(c.sum.dur, o.ps.TracedDur)) + " of its time"
 	read := format.Sentence.Number(num.SafeRatio(c.sum.bytes, c.sum.bytesDur)) + " GB/s"
 	computed := format.Sentence.Number(num.SafeRatio(c.sum.flops, c.sum.flopsDur)) + " GFLOP/s"
 	switch {
 	case c.bound == summary.BoundMemory:
-		verb := ", read at "
-		if c.what != "weight_matmul" {
-			verb = ", which reads at "
-		}
-		text += verb + read
+		text += " and read " + read
 		if c.memPeak != nil {
-			text += c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps) + " of this machine's " +
-				format.Sentence.Number(c.roofGBps)
+			text += " of a peak of " + format.Sentence.Number(c.roofGBps) +
+				c.whileWorking(c.sum.gbps(), *c.memPeak*c.roofGBps)
 		} else if c.arith != nil {
-			text += "; " + atRate(c.arithRef, "GFLOP/s") + " the arithmetic would take " +
+			text += "; " + atRate(c.arithRef, "GFLOP/s") + ", the arithmetic would take " +
 				format.Share(*c.arith) + " of that time"
 		}
 	case c.bound == summary.BoundCompute:
-		text += ", at " + computed
+		text += " and compute " + computed
 		if c.arithPeak != nil {
-			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops) + " of this machine's " +
-				format.Sentence.Number(c.roofFlops)
+			text += " of a peak of " + format.Sentence.Number(c.roofFlops)
 			if c.units != "" {
 				text += " in " + c.units
 			}
+			text += c.whileWorking(c.sum.gflops(), *c.arithPeak*c.roofFlops)
 		}
 		if c.memPeak != nil {
-			text += "; at its " + format.Sentence.Number(c.roofGBps) + " GB/s reading would take " +
+			text += "; at the peak of " + format.Sentence.Number(c.roofGBps) + " GB/s, reading would take " +
 				format.Share(*c.memPeak) + " of the working time"
 		} else if c.mem != nil {
-			text += "; " + atRate(c.memRef, "GB/s") + " reading would take " + format.Share(*c.mem) +
+			text += "; " + atRate(c.memRef, "GB/s") + ", reading would take " + format.Share(*c.mem) +
 				" of that time"
 		}
 	default:
@@ -135,12 +139,12 @@ func (o *opinion) workText(c *workClass) string {
 }
 
 // whileWorking describes the rate while threads work, where waiting and lost CPUs made it differ from the
-// overall rate: ", while working 13.6".
+// overall rate: " (13.6 while threads work)".
 func (c *workClass) whileWorking(rate, working float64) string {
 	if working < 1.1*rate {
 		return ""
 	}
-	return ", while working " + format.Sentence.Number(working)
+	return " (" + format.Sentence.Number(working) + " while threads work)"
 }
 
 // atRate: "at the 340 GFLOP/s of prefill".
@@ -172,26 +176,24 @@ func (o *opinion) majors() (n int64) {
 
 func (o *opinion) diskText() string {
 	if o.j.byState {
-		text := "for " + format.Share(o.cause("disk")) +
-			" of its time operators last longer as a thread is blocked, as it is while it reads from disk"
+		text := "in " + format.Share(o.cause("disk")) +
+			" of its time operators are delayed by a thread in uninterruptible sleep, mostly a disk read"
 		if n := o.majors(); n > 0 {
-			text += "; there were " + format.Plural(n, "major fault")
+			text += " (" + format.Plural(n, "major fault") + ")"
 		}
 		return text
 	}
-	return "for " + format.Share(o.cause("disk")) +
-		" of its time operators last longer than without a major fault, of which there were " +
-		format.Count(o.majors()) +
-		": pages of the model were read from disk"
+	return format.Share(o.cause("disk")) + " of its time is delay by " +
+		format.Plural(o.majors(), "major fault") + ": pages of the model were read from disk"
 }
 
 func (o *opinion) waitText() string {
 	wait, sleep := o.cause("wait"), o.cause("sleep")
 	if sleep > wait {
-		return "for " + format.Share(sleep) +
-			" of its time a thread slept within an operator, as for a page to be read or a lock"
+		return "in " + format.Share(sleep) +
+			" of its time a thread sleeps within an operator, as for a disk read or a lock"
 	}
-	text := "for " + format.Share(wait) + " of its time threads wait for each other"
+	text := format.Share(wait) + " of its time is barrier wait"
 	if r := o.g.rows(func(c *workCell) bool { return c.wait > 0 }); len(r) > 0 {
 		slices.SortStableFunc(r, func(a, b *workCell) int { return cmp.Compare(b.wait, a.wait) })
 		n := shortName(r[0].name)
@@ -203,24 +205,24 @@ func (o *opinion) waitText() string {
 
 // culprit names who ran most in place of a phase's threads.
 func (o *opinion) culprit() string {
-	text, names := ranThere(o.g.culprits(), o.j.crowdOf(o.g))
+	text, names := o.j.ranThere(o.g.culprits(), o.j.crowdOf(o.g))
 	o.v.Names = append(o.v.Names, names...)
 	return text
 }
 
 func (o *opinion) interferenceText() string {
-	text := "for " + format.Share(o.cause("contention")) +
-		" of its time operators last longer as a thread had lost its CPU"
+	text := "in " + format.Share(o.cause("contention")) +
+		" of its time operators are delayed because a thread has no CPU"
 	if who := o.culprit(); who != "" {
-		text += "; " + who
+		return who + ". " + capital(text)
 	}
 	return text
 }
 
 func (o *opinion) outsideText() string {
-	text := "for " + format.Share(o.cause("outside")) + " of its time none ran"
+	text := format.Share(o.cause("outside")) + " of its time"
 	if g := o.g; g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > 0 {
-		text += ", " + format.Share(1-float64(g.inGraph)/float64(g.dur)) + " in no graph at all"
+		text += ", " + format.Share(1-float64(g.inGraph)/float64(g.dur)) + " outside any graph"
 	}
 	return text
 }
@@ -229,28 +231,28 @@ func (o *opinion) partText(p boundShare) string {
 	s := format.Share(p.share) + " "
 	switch p.bound {
 	case summary.BoundMemory:
-		return s + "goes into reading"
+		return s + "memory-bound work"
 	case summary.BoundCompute:
-		return s + "goes into computing"
+		return s + "compute-bound work"
 	case summary.BoundDisk:
 		return s + o.j.diskWords()
 	case summary.BoundWait:
-		return s + "is lost waiting for other threads"
+		return s + "barrier wait"
 	case summary.BoundInterference:
 		if top := o.blamed(); top != nil && top.Own {
-			return s + "is lost as threads share CPUs"
+			return s + "CPU contention among its own threads"
 		}
-		return s + "is lost while others had a thread's CPU"
+		return s + "CPU contention"
 	case summary.BoundOutside:
-		return s + "is outside operators"
+		return s + "outside operators"
 	}
 	if o.cause("backends") >= partShare {
-		return s + "is in graphs of backends whose operators no probe sees"
+		return s + "graphs of backends whose operators are not visible"
 	}
 	if c := o.main(); c != nil && c.short {
-		return s + "is in operators too short to tell memory from compute"
+		return s + "operators too short to tell memory-bound from compute-bound"
 	}
-	return s + "is in operators of which memory and compute cannot be told apart"
+	return s + "work of which memory-bound or compute-bound is not known"
 }
 
 // besides describes a loss other than the bound itself.
@@ -266,17 +268,17 @@ func (o *opinion) besides() string {
 		case summary.BoundDisk:
 			return "; " + format.Share(p.share) + " " + o.j.diskWords()
 		case summary.BoundWait:
-			return "; " + format.Share(p.share) + " is lost as threads wait for each other"
+			return "; " + format.Share(p.share) + " is barrier wait"
 		case summary.BoundInterference:
 			top := o.blamed()
-			text := "; " + format.Share(p.share) + " is lost to others on its CPUs"
+			text := "; " + format.Share(p.share) + " is CPU contention"
 			switch {
 			case top != nil && top.Own:
-				return "; " + format.Share(p.share) + " is lost as its threads share CPUs"
+				return "; " + format.Share(p.share) + " is CPU contention among its own threads"
 			case top != nil:
 				n := shortName(top.Comm)
 				o.v.Names = append(o.v.Names, n)
-				text += " (most to " + n + ")"
+				text += " (" + n + ")"
 			}
 			return text
 		case summary.BoundOutside:
@@ -291,7 +293,7 @@ func (o *opinion) figures(c *workClass) {
 	ps := o.ps
 	if c != nil && c.sum.calls > 0 {
 		o.figure("share", num.SafeRatio(c.sum.dur, ps.TracedDur), "share",
-			"of the steps' time "+classWords[c.what])
+			"of the steps' time: "+classWords[c.what])
 		if c.sum.bytesDur > 0 {
 			o.figure("gb_per_s", num.SafeRatio(c.sum.bytes, c.sum.bytesDur), "GB/s",
 				"read and written by them")
@@ -300,15 +302,15 @@ func (o *opinion) figures(c *workClass) {
 			o.figure("gflop_per_s", num.SafeRatio(c.sum.flops, c.sum.flopsDur), "GFLOP/s", "computed by them")
 		}
 		if c.sum.bytes > 0 && c.sum.flops > 0 {
-			o.figure("flop_per_byte", c.sum.intensity(), "FLOP/byte", "their intensity")
+			o.figure("flop_per_byte", c.sum.intensity(), "FLOP/byte", "their arithmetic intensity")
 		}
 		if c.what == "weight_matmul" && c.sum.bytes > 0 && ps.Traced > 0 {
-			o.figure("bytes_per_step", num.SafeRatio(c.sum.bytes, ps.Traced), "B", "a step, by them")
+			o.figure("bytes_per_step", num.SafeRatio(c.sum.bytes, ps.Traced), "B", "moved by them per step")
 		}
 		if c.memPeak != nil {
 			o.figure("of_peak_gb_per_s", *c.memPeak, "share",
-				"of their work at this machine's "+format.Sentence.Number(c.roofGBps)+
-					" GB/s would be enough for their reading")
+				"of their working time at the peak of "+format.Sentence.Number(c.roofGBps)+
+					" GB/s is enough for their reading")
 		}
 		if c.arithPeak != nil {
 			units := " GFLOP/s"
@@ -316,20 +318,20 @@ func (o *opinion) figures(c *workClass) {
 				units = " GOP/s of 8-bit dot products"
 			}
 			o.figure("of_peak_gflop_per_s", *c.arithPeak, "share",
-				"of their work at this machine's "+format.Sentence.Number(c.roofFlops)+units+
-					" would be enough for their arithmetic")
+				"of their working time at the peak of "+format.Sentence.Number(c.roofFlops)+units+
+					" is enough for their arithmetic")
 		}
 		if c.ridge > 0 {
 			o.figure("ridge", c.ridge, "FLOP/byte",
-				"this machine computes for a byte that it reads: fewer are bound by memory at the roof")
+				"ridge point of this machine's roofline: work below it is memory-bound at the peak")
 		}
 		if k := c.counted; k != nil {
 			for _, x := range []struct {
 				name, text string
 				v          *float64
 			}{
-				{"stalled_for_memory", "of the cores' cycles they waited for memory (counters)", k.memory},
-				{"stalled", "of the cores' cycles nothing could be issued (counters)", k.backend},
+				{"stalled_for_memory", "of the cores' cycles stalled for memory (counters)", k.memory},
+				{"stalled", "of the cores' cycles stalled (counters)", k.backend},
 				{"from_memory", "of the bytes came from memory (misses counted, 64 B each)",
 					k.share(c.sum.bytes)},
 			} {
@@ -343,7 +345,7 @@ func (o *opinion) figures(c *workClass) {
 		}
 		if c.arith != nil {
 			o.figure("arithmetic_need", *c.arith, "share",
-				"of their time "+atRate(c.arithRef, "GFLOP/s")+" would be enough for their arithmetic")
+				"of their time "+atRate(c.arithRef, "GFLOP/s")+" is enough for their arithmetic")
 		}
 		if c.mem != nil {
 			o.figure("reading_need", *c.mem, "share",
@@ -356,19 +358,19 @@ func (o *opinion) figures(c *workClass) {
 	switch {
 	case o.j.byState && o.cause("disk") > 0:
 		o.figure("disk", o.cause("disk"), "share",
-			"of the time a thread slept in operators and could not be interrupted: reading from disk, mostly")
+			"of the time delayed by threads in uninterruptible sleep, mostly disk reads")
 	case o.majors() > 0:
-		o.figure("disk", o.cause("disk"), "share", "of the time their operators took beyond those without")
+		o.figure("disk", o.cause("disk"), "share", "of the time delayed by major faults")
 	}
-	o.figure("wait", o.cause("wait"), "share", "lost as threads wait for each other")
+	o.figure("wait", o.cause("wait"), "share", "of the time is barrier wait")
 	if o.j.s.HasOffCPU {
 		if o.slept {
-			o.figure("sleep", o.cause("sleep"), "share", "lost as a thread slept within an operator")
+			o.figure("sleep", o.cause("sleep"), "share", "of the time a thread slept within an operator")
 		} else {
-			o.figure("contention", o.cause("contention"), "share", "lost as a thread had no CPU")
+			o.figure("contention", o.cause("contention"), "share", "of the time operators were delayed because a thread had no CPU")
 		}
 	} else {
-		o.evidence("contention", nil, "share", "lost as a thread had no CPU: scheduling was not recorded")
+		o.evidence("contention", nil, "share", "of the time: unknown, scheduling was not recorded")
 	}
 	o.figure("outside", o.cause("outside"), "share", "of the steps' time outside operators")
 	if t := o.g.team; t > 0 {

@@ -58,11 +58,11 @@ func (j *judge) byScaling(g *workGroup, c *workClass) {
 	switch {
 	case b == summary.BoundMemory:
 		c.is(b, 2)
-		c.reasons = append(c.reasons, text+"more read no faster, so they share the limit.")
+		c.reasons = append(c.reasons, text+"more threads read no faster, so they share a limit.")
 	case b == summary.BoundCompute && (c.memPeak == nil || *c.memPeak <= ruledOut):
 		c.is(b, 1)
 		c.reasons = append(c.reasons, text+
-			"the rate grew with them, so it is each core's own limit, its work or how it reads.")
+			"the rate grew with them, so each core is at its own limit.")
 	default:
 		return
 	}

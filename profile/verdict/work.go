@@ -182,10 +182,10 @@ func (j *judge) needsOfOthers(g *workGroup, c *workClass) {
 				continue
 			}
 			if v := p.reading(); v > c.memRef.rate {
-				c.memRef = reference{v, "products with weights"}
+				c.memRef = reference{v, "weight matmuls"}
 			}
 			if v := p.computing(); v > c.arithRef.rate {
-				c.arithRef = reference{v, "products with weights"}
+				c.arithRef = reference{v, "weight matmuls"}
 			}
 		}
 	}
@@ -236,7 +236,7 @@ func (j *judge) typeMix(g *workGroup, c *workClass) summary.Bound {
 	return ""
 }
 
-var classNames = map[string]string{"weight_matmul": "products with weights", "attention": "attention's operators",
+var classNames = map[string]string{"weight_matmul": "weight matmuls", "attention": "attention operators",
 	"other": "other operators"}
 
 // classes groups a phase's operators into classes and judges each.

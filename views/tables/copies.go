@@ -53,7 +53,7 @@ type DeviceRow struct {
 	DoneBy       string `parquet:"done_by" doc:"the function whose return told that it was done; synchronize: the backend's own"`
 	Queue        *int64 `parquet:"queue,optional" doc:"of the latest submission, see submissions; null: submissions were not seen, nor what follows"`
 	BeginNs      *int64 `parquet:"begin_ns,optional" doc:"the device could begin: the first submission, or what was before it on the queue was done"`
-	BusyNs       *int64 `parquet:"busy_ns,optional" doc:"from begin_ns to the end, without gaps in which nothing of it was submitted: at least what the device took, but for as much as what was before it on the queue was seen done late"`
+	BusyNs       *int64 `parquet:"busy_ns,optional" doc:"from begin_ns to the end, without pauses in which nothing of the graph was submitted: at least what the device took, less what earlier work on the queue was seen done late"`
 	AddedNs      *int64 `parquet:"added_ns,optional" doc:"of busy_ns, what no span before it has of the same device: sums count nothing twice"`
 	Submissions  *int64 `parquet:"submissions,optional" doc:"calls that handed it over"`
 	SubmittingNs *int64 `parquet:"submitting_ns,optional" doc:"time of the host in them"`
@@ -89,7 +89,7 @@ type SubmissionRow struct {
 	Call    string  `parquet:"call" doc:"the function"`
 	StartNs int64   `parquet:"start_ns" doc:"of the call"`
 	CallNs  *int64  `parquet:"call_ns,optional" doc:"how long it took; null: its return was not seen"`
-	Work    *int64  `parquet:"work,optional" doc:"batches of work; 0: none, it is there to be waited for; null: not told"`
+	Work    *int64  `parquet:"work,optional" doc:"batches of work; 0: none, it is there to be waited for; null: unknown"`
 	BeginNs *int64  `parquet:"begin_ns,optional" doc:"the device could begin: start_ns, or what was before it on the queue was seen done"`
 	DoneNs  *int64  `parquet:"done_ns,optional" doc:"the host knew that it was done: an upper bound; null: nobody waited"`
 	DoneBy  *string `parquet:"done_by,optional" doc:"the function whose return told"`

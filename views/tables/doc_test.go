@@ -27,7 +27,7 @@ its event's name with _ for what is no letter or digit, as ` + "`minor_faults`" 
 null where it is not known.
 Of an operator it is the sum over its threads.
 
-Names come from files and processes that nobody vouches for.
+Names are untrusted input: they come from files and processes.
 In NDJSON and CSV, control characters, line separators and characters that change the direction of text are
 written as escape sequences (` + "`\\n`" + `, ` + "`\\u001b`" + `); in CSV a backslash is therefore written twice.
 Bytes that are not UTF-8 become U+FFFD in all formats.

@@ -15,7 +15,7 @@ type RunRow struct {
 	Level         *string `parquet:"level,optional" doc:"step, graph or op"`
 	LostEvents    *int64  `parquet:"lost_events,optional" doc:"events that the probes could not hand over; null: some, not counted"`
 	ThrottledNs   *int64  `parquet:"throttled_ns,optional" doc:"time in which probes were off to keep the overhead in bounds"`
-	ProbeCostNs   *int64  `parquet:"probe_cost_ns,optional" doc:"measured cost of one hit of the dearest operator probe, else of the dearest probe"`
+	ProbeCostNs   *int64  `parquet:"probe_cost_ns,optional" doc:"measured cost of one probe event of the dearest operator probe, else of the dearest probe"`
 	Part          *string `parquet:"part,optional" doc:"which part of the recording the tables show (--from, --to, --steps, --phase); null: all"`
 }
 
@@ -87,7 +87,7 @@ type OpRow struct {
 	Weight     *string  `parquet:"weight,optional" doc:"name of the weight it reads; null: none"`
 	WeightType *string  `parquet:"weight_type,optional"`
 	StartNs    int64    `parquet:"start_ns"`
-	DurNs      int64    `parquet:"dur_ns" doc:"from its first thread's begin to its last thread's arrival; at least that where busy_ns is null"`
+	DurNs      int64    `parquet:"dur_ns" doc:"from its first thread's begin to its last thread's barrier arrival; at least that where busy_ns is null"`
 	ProbeNs    int64    `parquet:"probe_ns" doc:"part of dur_ns, and of each thread's busy time, that the probes took: an estimate"`
 	Threads    int64    `parquet:"threads" doc:"threads seen in it"`
 	BusyNs     *int64   `parquet:"busy_ns,optional" doc:"sum over its threads; null: not all were seen"`
@@ -104,8 +104,8 @@ type OpRow struct {
 type OpThreadRow struct {
 	OpID     int64  `parquet:"op_id"`
 	TID      int64  `parquet:"tid"`
-	Ith      *int64 `parquet:"ith,optional" doc:"number of the thread in its team"`
-	CPU      int64  `parquet:"cpu" doc:"where it began; of an operator that was followed by arrivals, where it arrived"`
+	Ith      *int64 `parquet:"ith,optional" doc:"number of the thread in the operator's thread team"`
+	CPU      int64  `parquet:"cpu" doc:"where it began; of an operator of a tracked graph, where it arrived at the barrier"`
 	StartNs  int64  `parquet:"start_ns"`
 	BusyNs   *int64 `parquet:"busy_ns,optional"`
 	WaitNs   *int64 `parquet:"wait_ns,optional"`
@@ -161,6 +161,6 @@ type LossRow struct {
 	EndNs   int64   `parquet:"end_ns"`
 	Why     string  `parquet:"why" doc:"lost, throttled, learning, filtered, cut, unmatched"`
 	Events  *int64  `parquet:"events,optional" doc:"null: not counted"`
-	What    *string `parquet:"what,optional" doc:"hits, marks, definitions, sched, reads, faults, experts, processes, probes ...; null: not told"`
+	What    *string `parquet:"what,optional" doc:"hits (probe events), marks (markers), definitions, sched, reads, faults, experts, processes, probes ...; null: unknown"`
 	Of      *string `parquet:"of,optional" doc:"the process that it is of, and what went wrong; null: not of one process"`
 }

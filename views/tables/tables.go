@@ -64,7 +64,7 @@ var all = []table{
 	define[ThreadRow]("threads", "one thread seen"),
 	define[LossRow]("losses", "one span not fully seen"),
 	define[SequenceRow]("sequences", "one request: a prompt on one sequence, with what followed"),
-	define[RoundRow]("rounds", "one round of speculative decoding: one sequence's drafted tokens in one step that verifies them"),
+	define[RoundRow]("rounds", "one round of speculative decoding: one sequence's drafted tokens in one verification step"),
 }
 
 // Names returns the names of the tables.

@@ -38,7 +38,7 @@ func TestBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{`What bounds prefill is not known: for 70 % of its time graphs ran on V\x1b[2Jk`, `(graphs on V\x1b[2Jk)`, "cannot be seen"} {
+	for _, want := range []string{`The bottleneck of prefill is unknown: in 70 % of its time graphs ran on V\x1b[2Jk`, `(graphs on V\x1b[2Jk)`, "device time is not known"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("%q is not there once:\n%s", want, text)
 		}

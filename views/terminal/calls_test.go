@@ -36,12 +36,12 @@ func TestCalls(t *testing.T) {
 			}
 		}
 	}
-	has(draw(ps), "2.5     400 ms",
-		"decode: end to end 400 ms a step, until the results of Vul\\x1bkan are there; submit only, its calls take 10.0 ms a step, 100.0 t/s: shares and operators below are of these; "+
-			"of 1 step nobody was seen to wait for the results: left out of t/s")
+	has(draw(ps), "decode      4  2.5",
+		"decode: end to end 400 ms per step, until the host has the results of Vul\\x1bkan; submit time alone 10.0 ms per step, 100.0 t/s: "+
+			"shares and operators below are of this; 1 step without a seen wait for the results: left out of t/s")
 	ps.Unseen, ps.EndToEnd, ps.TokensPerS, ps.PerToken = 4, nil, nil, nil
 	text := draw(ps)
-	has(text, "decode: t/s is not known, as nobody was seen to wait for the results of Vul\\x1bkan; submit only, its calls take 10.0 ms a step, 100.0 t/s")
+	has(text, "decode: t/s is not known: no thread was seen to wait for the results of Vul\\x1bkan; submit time alone 10.0 ms per step, 100.0 t/s")
 	for l := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(l, "decode  ") && strings.Contains(l, "100") {
 			t.Errorf("the table has the calls' rate: %s", l)
@@ -49,7 +49,7 @@ func TestCalls(t *testing.T) {
 	}
 	// on the CPU alone nothing is said
 	ps.Async, ps.Unseen, ps.TokensPerS, ps.CallTokensPerS, ps.Backends = 0, 0, f(100), nil, nil
-	if text := draw(ps); strings.Contains(text, "submit only") {
+	if text := draw(ps); strings.Contains(text, "submit time") {
 		t.Error(text)
 	}
 }

@@ -50,12 +50,7 @@ func quantile(d *requests.Spread, of func(*requests.Spread) *float64) *float64 {
 
 // compared are the figures of a phase that recordings are compared by.
 var compared = []comparedFigure{
-	{name: "t/s end to end", text: rateText, get: func(f *summary.Phase) *float64 {
-		if f.EndToEndTPS != nil {
-			return f.EndToEndTPS
-		}
-		return f.TokensPerS
-	}},
+	{name: "t/s end to end", text: rateText, get: endToEnd},
 	{name: "t/s without disturbed steps", text: rateText, get: func(f *summary.Phase) *float64 {
 		return f.UndisturbedTPS
 	}},

@@ -19,7 +19,7 @@ func (p *page) expertLine(s *summary.Stat, f *summary.Phase, t *opTable) {
 		return
 	}
 	if len(e.Layers) > 0 {
-		t.note(strings.Join(p.expertFacts(s, f), "; ")+"   more: profinfer stat --by expert"+p.fileArg(), dim)
+		t.note(strings.Join(p.expertFacts(s, f), "; ")+"; more: profinfer stat --by expert"+p.fileArg(), dim)
 	}
 	for _, n := range expertGaps(e) {
 		t.note(n, warn)
@@ -214,12 +214,12 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 	most = min(most, 16)
 	u := p.o.unitFor(median)
 	t := &table{}
-	title := phaseName(s, f) + ", median " + u.Name + " of a product by its new experts"
+	title := phaseName(s, f) + ", median " + u.Name + " per matmul, by newly activated experts"
 	above := p.o.Width > 0 && p.o.Width < 100 // no room for figures beside a long title
 	if above {
 		p.blank()
 		p.line(title, bold)
-		title = "product"
+		title = "matmul"
 	}
 	name := t.col(column{title: title, left: true, keep: 100, min: 20})
 	typ := t.col(column{left: true, keep: 45})
@@ -227,7 +227,7 @@ func (p *page) expertProducts(s *summary.Stat, f *summary.Phase) {
 	for i := range cols {
 		cols[i] = t.col(column{title: strconv.Itoa(i), keep: 60})
 	}
-	per := t.col(column{title: "a new one adds", keep: 90})
+	per := t.col(column{title: "cost per new expert", keep: 90})
 	for i := range e.Products {
 		w := &e.Products[i]
 		name.add(p.o.clean(w.Weight))

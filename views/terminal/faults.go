@@ -69,20 +69,20 @@ func (p *page) faultLine(f *memory.Stat) string {
 	switch {
 	case len(f.Classes) == 0: // nothing took any time
 	case f.Wait != nil:
-		fmt.Fprintf(&b, "; threads were in those below for %s in sum", p.o.duration(float64(*f.Wait)))
+		fmt.Fprintf(&b, "; %s of thread time in the faults below", p.o.duration(float64(*f.Wait)))
 	default:
-		b.WriteString("; how long they took is not told by this kernel")
+		b.WriteString("; this kernel does not tell how long they took")
 	}
 	if f.Read != nil {
 		fmt.Fprintf(&b, "; %s read from disk", format.Bytes(*f.Read))
 		if *f.Read > f.ReadFaults {
-			fmt.Fprintf(&b, ", %s of it by faults", format.Bytes(f.ReadFaults))
+			fmt.Fprintf(&b, ", of which page faults read %s", format.Bytes(f.ReadFaults))
 		}
 	} else if f.ReadFaults > 0 {
 		fmt.Fprintf(&b, "; faults read %s from disk", format.Bytes(f.ReadFaults))
 	}
 	if f.NoAddress != nil && *f.NoAddress > 0 {
-		fmt.Fprintf(&b, "; %s major have no address, as the kernel took them for a system call",
+		fmt.Fprintf(&b, "; %s major faults of system calls have no address",
 			format.Count(*f.NoAddress))
 	}
 	return b.String()
@@ -93,7 +93,7 @@ func (p *page) faultClasses(f *memory.Stat) {
 		return
 	}
 	t := &table{}
-	p.sums(t, "page faults hit", f.Classes, func(c *memory.FaultSum) string {
+	p.sums(t, "page faults, by memory", f.Classes, func(c *memory.FaultSum) string {
 		return className(c.Class)
 	}, f.Which)
 	p.blank()
@@ -184,7 +184,7 @@ func (p *page) faultNames(f *memory.Stat) {
 		return
 	}
 	t := &table{}
-	p.sums(t, "page faults by what they hit", rows, func(r *memory.FaultSum) string {
+	p.sums(t, "page faults, by tensor", rows, func(r *memory.FaultSum) string {
 		n := p.o.clean(r.Name)
 		if n == "" {
 			n = "(" + className(r.Class) + ")"
@@ -239,9 +239,9 @@ func (p *page) files(f *memory.Stat) {
 func (p *page) file(m *memory.FileMemory) string {
 	text := fmt.Sprintf("%s (%s)", p.o.clean(m.Path), format.Bytes(m.Bytes))
 	if m.Failed != "" {
-		return text + ": what of it is in memory is not known: " + p.o.clean(m.Failed)
+		return text + ": residency not known: " + p.o.clean(m.Failed)
 	}
-	text += " in memory: " + part(m.InStart, m.Bytes) + " at the start, " + part(m.InEnd, m.Bytes) +
+	text += " resident: " + part(m.InStart, m.Bytes) + " at the start, " + part(m.InEnd, m.Bytes) +
 		" at the end"
 	var parts []string
 	for i := range m.Classes {

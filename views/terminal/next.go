@@ -44,46 +44,25 @@ func (p *page) next(s *summary.Stat, most int) {
 		}
 	}
 	file := p.fileArg()
-	slow := false
-	for i := range s.Findings {
-		slow = slow || slices.Contains([]string{"slow_step", "disturbed_steps"}, s.Findings[i].Kind)
-	}
-	if slow {
-		add("profinfer stat --slow"+file, "slow steps, and what delayed them")
-	}
-	threads := 0
-	for i := range s.Run.Processes {
-		threads = max(threads, s.Run.Processes[i].Threads)
-	}
-	ops := mainPhase(s) != nil
-	unsure := false
-	for i := range s.Verdicts {
-		v := &s.Verdicts[i]
-		unsure = unsure || v.Bound == summary.BoundUnknown || v.Sure == summary.SureLow
-	}
-	switch {
+	switch ops := mainPhase(s) != nil; {
 	case len(s.Phases) == 0:
 		add("profinfer record -p PID --duration 30s", "record a running engine while it answers")
 		add("profinfer doctor", "what can be recorded on this machine")
 	case !ops && (s.Run.Level == "step" || s.Run.Level == "graph"):
 		add("profinfer record --level op -- COMMAND", "records operators too")
-	}
-	if ops && (s.Peaks == nil || len(s.Peaks.Roofs) == 0) {
-		add("profinfer peaks", "measures this machine's roofline, for % of peak")
-	}
-	if cpus := mayUse(s); cpus > 0 && threads > cpus {
-		add("profinfer record -- COMMAND with "+"-t "+strconv.Itoa(cpus), "as many threads as CPUs")
-	} else if unsure && s.Peaks != nil && len(s.Peaks.Roofs) > 0 {
-		add("profinfer record -- COMMAND with -t 1, then -t 2", "memory or compute? Compare them: stat A B")
+	case ops:
+		p.nextRuns(s, add)
 	}
 	if len(s.Phases) > 0 {
-		add("profinfer report"+file, "HTML report: timeline, operator graph, roofline")
 		if hasExperts(s) {
 			add("profinfer stat --by expert"+file, "which experts tokens chose")
 		}
+		last := [2]string{"profinfer report" + file, "HTML report: timeline, operator graph, roofline"}
 		if !p.o.Full && !p.o.Verbose {
-			add("profinfer stat --full"+file, "all operators, phases, requests and threads")
+			last = [2]string{"profinfer stat --full" + file,
+				"everything; as HTML: profinfer report"}
 		}
+		list = append(list[:min(len(list), most-1)], last)
 	}
 	if len(list) == 0 {
 		return
@@ -104,6 +83,34 @@ func (p *page) next(s *summary.Stat, most int) {
 		}
 		p.b.WriteString(n[0] + pad + p.o.style(n[1], dim))
 		p.blank()
+	}
+}
+
+// nextRuns suggests what tells more of a run whose operators are known.
+func (p *page) nextRuns(s *summary.Stat, add func(command, why string)) {
+	threads := 0
+	for i := range s.Run.Processes {
+		threads = max(threads, s.Run.Processes[i].Threads)
+	}
+	cpus := mayUse(s)
+	over := cpus > 0 && threads > cpus
+	if over {
+		add("profinfer record -- COMMAND with -t "+strconv.Itoa(cpus), "as many threads as CPUs")
+	}
+	if slices.ContainsFunc(s.Findings, func(f summary.Finding) bool {
+		return f.Kind == "slow_step" || f.Kind == "disturbed_steps"
+	}) {
+		add("profinfer stat --slow"+p.fileArg(), "slow steps, and what delayed them")
+	}
+	known := s.Peaks != nil && len(s.Peaks.Roofs) > 0
+	if !known {
+		add("profinfer peaks", "measures this machine's roofline, for % of peak")
+	}
+	unsure := slices.ContainsFunc(s.Verdicts, func(v summary.Verdict) bool {
+		return v.Bound == summary.BoundUnknown || v.Sure == summary.SureLow
+	})
+	if unsure && known && !over {
+		add("profinfer record -- COMMAND with -t 1", "memory or compute? Then compare: profinfer stat A B")
 	}
 }
 

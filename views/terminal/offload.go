@@ -32,7 +32,7 @@ func (p *page) offload(s *summary.Stat) {
 		p.line("device: from when a graph"+handedOver(s.Offload)+
 			" to when the host has waited for it, so at least what the device took; idle: from one graph's end to the next one's begin", dim)
 	} else {
-		p.line("how long the device took cannot be seen: nobody waited for a backend while its wait was probed", dim)
+		p.line("device time is not known: no thread was seen to wait for a backend", dim)
 	}
 }
 
@@ -49,7 +49,7 @@ func spans(xs []offload.Offload) bool {
 
 func (p *page) offloadBackends(title string, x *offload.Offload) {
 	t := &table{}
-	name := t.col(column{title: title + ", by backend, a step", left: true, keep: 100, min: 12})
+	name := t.col(column{title: title + ", by backend, per step", left: true, keep: 100, min: 12})
 	graphs := t.col(column{title: "graphs", keep: 60})
 	nodes := t.col(column{title: "nodes", keep: 90})
 	layers := t.col(column{title: "layers", keep: 80})
@@ -57,8 +57,8 @@ func (p *page) offloadBackends(title string, x *offload.Offload) {
 	call := t.col(column{title: "call", keep: 95})
 	device := t.col(column{title: "device", keep: 85})
 	submits := t.col(column{title: "submits", keep: 45})
-	waited := t.col(column{title: "waited", keep: 50})
-	idle := t.col(column{title: "idle", keep: 55})
+	waited := t.col(column{title: "until sync", keep: 50})
+	idle := t.col(column{title: "device idle", keep: 55})
 	most := t.col(column{title: "most often", left: true, keep: 40, most: 4})
 	for i := range x.Backends {
 		b := &x.Backends[i]
@@ -108,7 +108,7 @@ func (p *page) offloadCopies(x *offload.Offload) {
 		return
 	}
 	t := &table{}
-	way := t.col(column{title: "copies, a step", left: true, keep: 100, min: 12})
+	way := t.col(column{title: "copies, per step", left: true, keep: 100, min: 12})
 	n := t.col(column{title: "calls", keep: 90})
 	bytes := t.col(column{title: "bytes", keep: 95})
 	dur := t.col(column{title: "calls took", keep: 80})

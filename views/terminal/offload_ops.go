@@ -26,8 +26,8 @@ func (p *page) offloadProducts(x *offload.Offload) {
 		return
 	}
 	t := &table{}
-	name := t.col(column{title: "matrix products, a step", left: true, keep: 100, min: 12})
-	n := t.col(column{title: "products", keep: 90})
+	name := t.col(column{title: "matmuls, per step", left: true, keep: 100, min: 12})
+	n := t.col(column{title: "matmuls", keep: 90})
 	flop := t.col(column{title: "work", keep: 70})
 	took := t.col(column{title: "took", keep: 95})
 	rate := t.col(column{title: "GFLOP/s", keep: 85})

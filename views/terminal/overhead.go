@@ -100,15 +100,15 @@ func (p *page) overheadFindings(r *overhead.Report) {
 		name := "Recording at level " + p.o.clean(s.Name)
 		switch s.Verdict {
 		case overhead.Told:
-			p.line(fmt.Sprintf("%s makes a step %s longer (95 %%: %s): %s of %s.", name,
+			p.line(fmt.Sprintf("%s makes a step %s longer (95 %% CI %s): %s of %s.", name,
 				strings.TrimPrefix(points(s.Cost, small), "+"), bounds(s,
 					small), p.o.durationOf(s.AddedNS), p.o.durationOf(r.StepNS)), bold)
 		case overhead.Zero:
-			p.line(fmt.Sprintf("%s: not to be told from 0 (95 %%: %s).", name, bounds(s, small)), bold)
+			p.line(fmt.Sprintf("%s: not statistically significant (95 %% CI %s).", name, bounds(s, small)), bold)
 		case overhead.Noisy:
-			p.line(fmt.Sprintf("%s: too noisy to tell (95 %%: %s).", name, bounds(s, small)), bold)
+			p.line(fmt.Sprintf("%s: too noisy (95 %% CI %s).", name, bounds(s, small)), bold)
 		case overhead.Short:
-			p.line(name+": too short to tell.", bold)
+			p.line(name+": too few steps.", bold)
 		default:
 			p.line(name+": could not be measured.", bold)
 		}
@@ -126,15 +126,15 @@ func (p *page) overheadTable(r *overhead.Report) {
 	var t table
 	state := t.col(column{title: "attached", left: true, min: 12})
 	cost := t.col(column{title: "cost", keep: 90})
-	ival := t.col(column{title: "95 % interval", keep: 85})
+	ival := t.col(column{title: "95 % CI", keep: 85})
 	added := t.col(column{title: u.Name + "/step", keep: 60})
 	verdict := t.col(column{title: "verdict", left: true, keep: 80})
-	spans := t.col(column{title: "spans", keep: 40})
+	spans := t.col(column{title: "windows", keep: 40})
 	steps := t.col(column{title: "steps", keep: 30})
 	traced := t.col(column{title: "traced", keep: 50})
 	ops := t.col(column{title: "operators", keep: 20})
-	perStep := t.col(column{title: "a step", keep: 25})
-	lost := t.col(column{title: "lost", keep: 45})
+	perStep := t.col(column{title: "per step", keep: 25})
+	lost := t.col(column{title: "dropped", keep: 45})
 	cpu := t.col(column{title: "reader CPU", keep: 55})
 	for i := range r.States {
 		s := &r.States[i]
@@ -203,13 +203,13 @@ func (p *page) overheadNotes(r *overhead.Report) {
 			noisy = true
 		}
 		if s.Failures > 0 {
-			say("%s: %d of %d spans do not count: %s", p.o.clean(s.Name), s.Failures, s.Tried,
+			say("%s: %d of %d sampling windows do not count: %s", p.o.clean(s.Name), s.Failures, s.Tried,
 				p.o.clean(firstLine(s.Problem)))
 		}
 	}
 	for i := range r.States {
 		if s := &r.States[i]; s.Lost > 0 && s.Traced != nil && *s.Traced < 0.95 {
-			say("%s: events were lost, only %s of the steps are whole in its recordings: what it costs without losses is not known.", p.o.clean(s.Name), format.Percent(s.Traced))
+			say("%s: events were dropped, only %s of the steps are complete in its recordings: its cost without drops is not known.", p.o.clean(s.Name), format.Percent(s.Traced))
 		}
 	}
 	if short {

@@ -93,7 +93,7 @@ func (p *page) peaksFindings(r *peaks.Peaks) {
 	}
 	if last.Read != nil && last.F32 != nil {
 		ridge := last.F32.Best / last.Read.Best
-		p.line(fmt.Sprintf("Work of fewer than %s operations a byte is bound by memory, if it computes in f32%s.", format.Decimal(&ridge), ridgeInt8(last)), plain)
+		p.line(fmt.Sprintf("Ridge point: %s FLOP/byte in f32%s. Work of lower arithmetic intensity is memory-bound.", format.Decimal(&ridge), ridgeInt8(last)), plain)
 	}
 }
 
@@ -102,7 +102,7 @@ func ridgeInt8(pt *peaks.Point) string {
 		return ""
 	}
 	ridge := pt.Int8.Best / pt.Read.Best
-	return fmt.Sprintf("; of fewer than %s, if in 8-bit dot products", format.Decimal(&ridge))
+	return fmt.Sprintf(", %s operations per byte in 8-bit dot products", format.Decimal(&ridge))
 }
 
 func list(ids []int) string {

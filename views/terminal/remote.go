@@ -18,16 +18,16 @@ func (p *page) remote(s *summary.Stat) {
 	}
 	p.blank()
 	t := &table{}
-	name := t.col(column{title: "computed by another process, a graph", left: true, keep: 100, min: 48})
+	name := t.col(column{title: "computed by another process, per graph", left: true, keep: 100, min: 48})
 	graphs := t.col(column{title: "graphs", keep: 60})
 	client := t.col(column{title: "client", keep: 100})
 	server := t.col(column{title: "server", keep: 100})
-	wire := t.col(column{title: "wire", keep: 95})
-	sent := t.col(column{title: "sent", keep: 80})
-	queued := t.col(column{title: "queued", keep: 45})
-	answered := t.col(column{title: "answered", keep: 75})
-	to := t.col(column{title: "to server", keep: 50})
-	from := t.col(column{title: "from it", keep: 40})
+	wire := t.col(column{title: "RPC overhead", keep: 95})
+	sent := t.col(column{title: "request", keep: 80})
+	queued := t.col(column{title: "server queue", keep: 45})
+	answered := t.col(column{title: "response", keep: 75})
+	to := t.col(column{title: "bytes out", keep: 50})
+	from := t.col(column{title: "bytes in", keep: 40})
 	step := t.col(column{title: "step", keep: 70})
 	tps := t.col(column{title: "t/s", keep: 65})
 	var unlinked int64
@@ -58,9 +58,9 @@ func (p *page) remote(s *summary.Stat) {
 		}
 	}
 	p.table(t)
-	p.line("client: from when a graph is handed over to when its result is known, of it the server computes and the wire takes the rest; to and from the server, step and t/s are a step's, with its wait", dim)
+	p.line("client: from submission of a graph to its result; server: computing; RPC overhead: the rest. Bytes, step and t/s are per step, end to end", dim)
 	if unlinked > 0 {
-		p.line(fmt.Sprintf("%s handed over that no recorded process was seen to compute",
+		p.line(fmt.Sprintf("%s submitted that no recorded process was seen to compute",
 			format.Plural(unlinked, "graph")), dim)
 	}
 	for i := range s.Remote {
@@ -97,19 +97,19 @@ func (p *page) calls(s *summary.Stat) {
 			results = "the results of " + p.o.clean(by)
 		}
 		call := float64(f.Dur) / float64(max(1, f.Steps))
-		alone := fmt.Sprintf("%s a step", p.o.duration(call))
+		alone := fmt.Sprintf("%s per step", p.o.duration(call))
 		if f.CallTokensPerS != nil {
 			alone += ", " + format.Decimal(f.CallTokensPerS) + " t/s"
 		}
 		mean, n := f.EndToEndStep()
 		if n == 0 {
-			p.line(fmt.Sprintf("%s: t/s is not known, as nobody was seen to wait for %s; submit only, its calls take %s", name, results, alone), warn)
+			p.line(fmt.Sprintf("%s: t/s is not known: no thread was seen to wait for %s; submit time alone %s", name, results, alone), warn)
 			continue
 		}
-		text := fmt.Sprintf("%s: end to end %s a step, until %s are there; submit only, its calls take %s: shares and operators below are of these",
+		text := fmt.Sprintf("%s: end to end %s per step, until the host has %s; submit time alone %s: shares and operators below are of this",
 			name, p.o.duration(mean), results, alone)
 		if f.Unseen > 0 {
-			text += fmt.Sprintf("; of %s nobody was seen to wait for the results: left out of t/s",
+			text += fmt.Sprintf("; %s without a seen wait for the results: left out of t/s",
 				format.Plural(f.Unseen, "step"))
 		}
 		p.line(text, dim)

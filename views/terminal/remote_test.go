@@ -35,9 +35,9 @@ func TestRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Decode is bound by ggml-rpc-server, another process: it computes 400 µs of the 500 µs",
+		"Decode is limited by ggml-rpc-server, another process: it computes 400 µs of the 500 µs",
 		"decode 8 8 2,000 500 µs",
-		"decode: end to end 500 µs a step, until the results of ggml-rpc-server are there; submit only, its calls take 40.0 µs a step, 25,000 t/s",
+		"decode: end to end 500 µs per step, until the host has the results of ggml-rpc-server; submit time alone 40.0 µs per step, 25,000 t/s",
 		"decode: RPC by ggml-rpc-server [900]", "70.0 µs (15 %)",
 		"decode, on ggml-rpc-server [900], by weight",
 	} {
@@ -47,7 +47,7 @@ func TestRemote(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "outside steps") ||
-		strings.Contains(out.String(), "handed over that no recorded") {
+		strings.Contains(out.String(), "submitted that no recorded") {
 		t.Error("the server's operators stand outside of steps, or graphs without a server are told")
 	}
 	if t.Failed() {
@@ -60,7 +60,7 @@ func TestRemote(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "\x1b") ||
-		!strings.Contains(out.String(), "3 graphs handed over that no recorded process was seen to compute") {
+		!strings.Contains(out.String(), "3 graphs submitted that no recorded process was seen to compute") {
 		t.Error("a hostile name, or graphs without a server")
 	}
 }

@@ -93,7 +93,12 @@ func (p *page) phaseRows(s *summary.Stat, f *summary.Phase, t *opTable) {
 		t.note(fmt.Sprintf("operators ran in parallel for %s of the steps' time: shares add up to more than 100 %%",
 			format.Percent(&part)), dim)
 	}
-	if f.Traced < f.Steps {
+	left := int64(0)
+	if d := f.Disturbed; d != nil && d.LeftOut && s.By != facts.ByStep {
+		left = d.Steps
+		t.note(fmt.Sprintf("operators of %s are left out", format.Plural(left, "disturbed step")), dim)
+	}
+	if f.Traced+left < f.Steps {
 		part := float64(f.Traced) / float64(f.Steps)
 		stands := "they stand for all steps"
 		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 &&

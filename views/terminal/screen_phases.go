@@ -209,17 +209,28 @@ func (p *page) verdictText(s *summary.Stat, f *summary.Phase, indent int) string
 	if v.Sure != "" {
 		text += " (confidence: " + v.Sure + ")"
 	}
-	sep := ": "
-	if r := p.achieved(f, v); r != "" {
-		text, sep = text+sep+r, "; "
-	}
-	for i, part := range p.parted(v) {
-		if i > 0 && p.o.Width > 0 && indent+textWidth(text+sep+part) > p.o.Width {
-			break // the small ones
+	of := p.parted(v)
+	if rate := p.achieved(f, v); rate != "" {
+		if worked(v) {
+			of = slices.Insert(of, 0, rate)
+		} else {
+			of = append(of, rate)
 		}
-		text, sep = text+sep+part, ", "
+	}
+	sep := ": "
+	for i, part := range of {
+		if i > 0 && p.o.Width > 0 && indent+textWidth(text+sep+part) > p.o.Width {
+			break // what says least
+		}
+		text, sep = text+sep+part, "; "
 	}
 	return text
+}
+
+// worked reports whether how fast a phase reads or computes is what matters most of it.
+func worked(v *summary.Verdict) bool {
+	return v.Bound == summary.BoundMemory || v.Bound == summary.BoundCompute ||
+		v.Bound == summary.BoundUnknown
 }
 
 // achieved says what a phase reads or computes a second, and what part of the peak that is. Of a phase that
@@ -269,9 +280,9 @@ func (p *page) latency(s *summary.Stat, f *summary.Phase) []string {
 		facts = append(facts, p.spread("ITL", q.TokenGap))
 	}
 	if f.Phase == "prefill" {
-		facts = append(facts, p.ttft(s))
+		facts = append(facts, p.ttft(s)...)
 	}
-	if f.MBU != nil && f.Phase == "decode" {
+	if v := verdictOf(s, f); f.MBU != nil && f.Phase == "decode" && v != nil && worked(v) {
 		facts = append(facts, "MBU "+format.Percent(f.MBU))
 	}
 	n := format.Plural(f.Steps, "step")
@@ -349,9 +360,9 @@ func (p *page) spread(name string, d *requests.Spread) string {
 const fewestValues = 5
 
 // ttft gives times to first token by length of prompt, the longest first.
-func (p *page) ttft(s *summary.Stat) string {
+func (p *page) ttft(s *summary.Stat) []string {
 	if s.Sequences == nil {
-		return ""
+		return nil
 	}
 	var out []string
 	list := s.Sequences.TTFTByPrompt
@@ -366,15 +377,15 @@ func (p *page) ttft(s *summary.Stat) string {
 		}
 		of := format.Plural(c.To, "token")
 		if c.TTFT.N > 1 {
-			of = "up to " + of + ", " + format.Plural(c.TTFT.N, "request")
-			if c.From == c.To {
-				of = strings.TrimPrefix(of, "up to ")
+			if c.From < c.To {
+				of = p.o.atMost() + of
 			}
+			of += ", n=" + format.Count(c.TTFT.N)
 		}
 		text := strings.TrimSpace(p.spread("", c.TTFT))
 		switch n := c.TTFT.N; { // too few for a median
 		case n == 2 && c.TTFT.P50 < c.TTFT.Max:
-			text = p.o.duration(c.TTFT.P50) + " to " + p.o.duration(c.TTFT.Max)
+			text = p.between(c.TTFT.P50, c.TTFT.Max)
 		case n == 2:
 			text = p.o.duration(c.TTFT.Max)
 		case n < fewestValues && n > 2:
@@ -382,10 +393,19 @@ func (p *page) ttft(s *summary.Stat) string {
 		}
 		out = append(out, text+" ("+of+")")
 	}
-	if len(out) == 0 {
-		return ""
+	if len(out) > 0 {
+		out[0] = "TTFT " + out[0]
 	}
-	return "TTFT " + strings.Join(out, ", ")
+	return out
+}
+
+// between: "30.1 to 51.3 ms".
+func (p *page) between(least, most float64) string {
+	a, b := p.o.duration(least), p.o.duration(most)
+	if i := strings.LastIndexByte(a, ' '); i >= 0 && strings.HasSuffix(b, a[i:]) {
+		a = a[:i]
+	}
+	return a + " to " + b
 }
 
 // notable is the part of a phase's time below which something is left to --full.

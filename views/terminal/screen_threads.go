@@ -32,10 +32,10 @@ func (p *page) threadLines(s *summary.Stat) {
 			of += ": oversubscribed"
 		}
 	}
-	facts := []string{of}
 	if u := s.CPUUse; u != nil && u.Utilisation != nil {
-		facts = append(facts, "CPU utilisation "+format.Percent(u.Utilisation))
+		of += ", utilisation " + format.Percent(u.Utilisation)
 	}
+	facts := []string{of}
 	if !s.HasSched {
 		facts = append(facts, "scheduling was not recorded: who preempted them is not known")
 		p.items("threads", indent, facts, "   ")
@@ -51,9 +51,9 @@ func (p *page) threadLines(s *summary.Stat) {
 			runnable += *h.Runnable
 		}
 	}
-	facts = append(facts, "preempted "+format.Plural(preempted, "time"),
+	facts = append(facts, format.Plural(preempted, "preemption"),
 		"runnable "+p.o.duration(float64(runnable)))
-	p.items("threads", indent, facts, "   ")
+	p.items("threads", indent, facts, "  ")
 	if who := p.preemptors(s, n); len(who) > 0 {
 		p.oneLine("preempted by", indent, who)
 	}

@@ -45,7 +45,7 @@ func (p *page) sequences(s *summary.Stat) {
 		facts = append(facts, fmt.Sprintf("%s of %s requests shown: -v shows all, so does the table sequences", format.Count(mostRequests), format.Count(len(list))))
 	}
 	if q.AtOnce > 1 {
-		facts = append(facts, fmt.Sprintf("%s, up to %d in a batch",
+		facts = append(facts, fmt.Sprintf("%s, up to %d per batch",
 			format.Plural(int64(q.Sequences), "sequence"), q.AtOnce))
 	}
 	if warm > 0 {
@@ -145,14 +145,13 @@ func (p *page) requests(s *summary.Stat, list []*requests.Request) {
 	for _, row := range []struct {
 		name string
 		of   func(*requests.Spread) *float64
-	}{{"mean", func(d *requests.Spread) *float64 {
-		return d.Mean
-	}}, {"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
-		{"p95", func(d *requests.Spread) *float64 {
-			return d.P95
-		}}, {"longest", func(d *requests.Spread) *float64 { return &d.Max }}} {
-		if len(list) < 4 && row.name != "mean" {
-			break // they add nothing
+	}{{"p50", func(d *requests.Spread) *float64 { return &d.P50 }},
+		{"p95", func(d *requests.Spread) *float64 { return d.P95 }},
+		{"p99", func(d *requests.Spread) *float64 { return d.P99 }},
+		{"max", func(d *requests.Spread) *float64 { return &d.Max }}} {
+		known := func(d *requests.Spread) bool { return d != nil && row.of(d) != nil }
+		if len(list) < fewestValues || len(models) > 1 || !known(q.TTFT) && !known(q.TPOT) {
+			continue // of few requests, or of different kinds
 		}
 		figure := func(d *requests.Spread) string {
 			if d == nil {

@@ -14,21 +14,21 @@ import (
 
 // slowWords describe a cause: with enough room, and beside a step.
 var slowWords = map[slow.Cause][2]string{
-	slow.SlowOther:       {"a thread had no CPU: another process had one", "another process"},
-	slow.SlowOwn:         {"a thread had no CPU: its process's own threads shared one", "own threads"},
-	slow.SlowNotSeen:     {"a thread had no CPU: who ran there was not seen", "no CPU"},
-	slow.SlowDisk:        {"disk: a thread was blocked, reading", "disk"},
+	slow.SlowOther:       {"CPU contention: another process had the CPU", "another process"},
+	slow.SlowOwn:         {"oversubscription: engine threads shared a CPU", "own threads"},
+	slow.SlowNotSeen:     {"CPU contention: who had the CPU was not seen", "not seen"},
+	slow.SlowDisk:        {"disk read: a thread was blocked", "disk"},
 	slow.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
 	slow.SlowFaults:      {"page faults", "faults"},
-	slow.SlowExperts:     {"experts that the step before did not use", "experts"},
-	slow.SlowImbalance:   {"imbalance: a thread was late on its CPU", "imbalance"},
+	slow.SlowExperts:     {"newly activated experts", "new experts"},
+	slow.SlowImbalance:   {"load imbalance: a thread was late on its CPU", "imbalance"},
 	slow.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
-	slow.SlowRebuilt:     {"the graph was made anew", "new graph"},
+	slow.SlowRebuilt:     {"graph rebuilt", "graph rebuilt"},
 	slow.SlowBackend:     {"graphs of other backends", "backend"},
-	slow.SlowCopies:      {"between the graphs of a step: copies", "copies"},
-	slow.SlowRecording:   {"the recording: a new graph was copied", "recording"},
-	slow.SlowSteal:       {"the hypervisor ran something else (estimate)", "steal"},
-	slow.SlowUnexplained: {"unexplained", "unexplained"},
+	slow.SlowCopies:      {"copies between graphs of a step", "copies"},
+	slow.SlowRecording:   {"recording: a new graph was copied", "recording"},
+	slow.SlowSteal:       {"steal time (hypervisor; estimate)", "steal time"},
+	slow.SlowUnexplained: {"unattributed", "unattributed"},
 }
 
 // Slow draws the steps that took longer than their neighbours, the causes, and who took CPUs. stat describes
@@ -54,10 +54,10 @@ func Slow(w io.Writer, stat *summary.Stat, s *slow.Slow, o Options) error {
 func (p *page) slowLine(s *slow.Slow) string {
 	over := fmt.Sprintf("%.0f %%", s.OverShare*100)
 	if s.Steps == 0 {
-		return "No step could be compared with its neighbours."
+		return "No step could be compared with a local baseline."
 	}
 	if s.Slow == 0 {
-		text := "No step is slower than its neighbours by more than " + over
+		text := "No step is slower than its local baseline by more than " + over
 		if s.NextShare != nil && *s.NextShare > 0 && *s.NextShare <= s.OverShare {
 			text += ": the slowest by " + format.Percent(s.NextShare)
 		}
@@ -65,7 +65,7 @@ func (p *page) slowLine(s *slow.Slow) string {
 	}
 	share := float64(s.Excess) / float64(max(1, s.Dur))
 	verb := "took"
-	return fmt.Sprintf("%s of %s %s over %s longer than the neighbours: %s in all, %s of the time of all steps.",
+	return fmt.Sprintf("%s of %s %s over %s longer than their local baseline: excess latency %s in all, %s of the time of all steps.",
 		format.Count(s.Slow), format.Plural(s.Steps,
 			"step"), verb, over, p.o.duration(float64(s.Excess)), format.Percent1(&share))
 }
@@ -74,17 +74,17 @@ func (p *page) slowNotes(s *slow.Slow) {
 	var notes []string
 	if s.Alone > 0 {
 		notes = append(notes, format.Plural(s.Alone, "step")+
-			" had fewer than four neighbours of the same kind, and "+format.Agree(s.Alone, "is", "are")+
+			" had fewer than four steps of the same kind nearby, and "+format.Agree(s.Alone, "is", "are")+
 			" not judged.")
 	}
 	if s.Partial > 0 {
-		notes = append(notes, format.Plural(s.Partial, "step")+" not wholly seen, not judged.")
+		notes = append(notes, format.Plural(s.Partial, "step")+" incomplete, not judged.")
 	}
 	if s.Steps > 0 && !s.HasSched {
-		notes = append(notes, "Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told from having none.")
+		notes = append(notes, "Scheduling was not recorded: preemptors are unknown, and CPU contention looks like load imbalance.")
 	}
 	if s.Steps > 0 && !s.HasOps {
-		notes = append(notes, "Operators were not recorded: little of a step can be explained.")
+		notes = append(notes, "Operators were not recorded: little of the excess can be attributed.")
 	}
 	for _, n := range notes {
 		p.line(n, warn)
@@ -101,7 +101,7 @@ func (p *page) signedDur(ns int64) string {
 
 func (p *page) slowCauses(s *slow.Slow) {
 	var t table
-	what := t.col(column{title: "what the excess went to", left: true, keep: 9})
+	what := t.col(column{title: "excess latency, by cause", left: true, keep: 9})
 	ns := t.col(column{title: "time", keep: 8})
 	share := t.col(column{title: "share", keep: 7})
 	bar := t.col(column{left: true, tight: true, keep: 2})
@@ -148,10 +148,10 @@ func (p *page) slowSteps(s *slow.Slow) {
 	phase := t.col(column{title: "phase", left: true, keep: 3})
 	pos := t.col(column{title: "position", keep: 4})
 	dur := t.col(column{title: "took", keep: 7})
-	usual := t.col(column{title: "neighbours", keep: 6})
+	usual := t.col(column{title: "baseline", keep: 6})
 	over := t.col(column{title: "excess", keep: 9})
-	to := t.col(column{title: "of it", left: true, keep: 8, whole: 2})
-	where := t.col(column{title: "longest beyond the usual", left: true, keep: 2})
+	to := t.col(column{title: "causes", left: true, keep: 8, whole: 2})
+	where := t.col(column{title: "largest operator regressions", left: true, keep: 2})
 	for i := range s.Listed {
 		x := &s.Listed[i]
 		step.add(format.Count(x.Step))
@@ -165,13 +165,13 @@ func (p *page) slowSteps(s *slow.Slow) {
 	}
 	p.table(&t)
 	if n := s.Slow - int64(len(s.Listed)); n > 0 {
-		p.line("and "+format.Plural(n, "more slow step")+"; --top lists more", dim)
+		p.line("and "+format.Plural(n, "more slow step")+": --top lists them", dim)
 	}
 	if p.o.Verbose {
 		for i := range s.Listed {
 			x := &s.Listed[i]
 			if x.NewExperts != nil && x.UsualNewExperts != nil {
-				p.line(fmt.Sprintf("step %s: %s not used by the step before, %.1f of the neighbours' usually",
+				p.line(fmt.Sprintf("step %s: %s newly activated, usually %.1f",
 					format.Count(x.Step), format.Plural(*x.NewExperts, "expert"), *x.UsualNewExperts), dim)
 			}
 			if x.KHz != nil && x.UsualKHz != nil {
@@ -191,7 +191,7 @@ func (p *page) slowSteps(s *slow.Slow) {
 		}
 	}
 	if n > 0 && s.HasSched && s.HasOps {
-		p.line("of "+format.Plural(n, "step")+" listed not all is known; -v says what", dim)
+		p.line("not all is known of "+format.Plural(n, "step")+" listed: -v says what", dim)
 	}
 }
 
@@ -236,14 +236,14 @@ func (p *page) slowOps(x *slow.Step) []string {
 func (p *page) interferers(f *slow.Interference) {
 	if len(f.By) > 0 {
 		var t table
-		who := t.col(column{title: "who took CPUs, in all steps", left: true, keep: 9, min: 30})
-		ran := t.col(column{title: "ran", keep: 8})
-		held := t.col(column{title: "had CPUs", keep: 6})
+		who := t.col(column{title: "CPU contention, by process", left: true, keep: 9, min: 30})
+		ran := t.col(column{title: "while runnable", keep: 8})
+		held := t.col(column{title: "held CPUs", keep: 6})
 		times := t.col(column{title: "times", keep: 4})
 		cpus := t.col(column{title: "CPUs", left: true, keep: 5, sep: ","})
 		cost := t.col(column{title: "cost", keep: 8})
-		ops := t.col(column{title: "operators that paid", left: true, keep: 3, most: 3})
-		waited := t.col(column{title: "threads that waited", left: true, keep: 2, most: 2})
+		ops := t.col(column{title: "operators delayed", left: true, keep: 3, most: 3})
+		waited := t.col(column{title: "threads delayed", left: true, keep: 2, most: 2})
 		for i, x := range f.By {
 			if i == 8 && !p.o.Verbose {
 				break
@@ -275,14 +275,14 @@ func (p *page) interferers(f *slow.Interference) {
 	}
 	var facts []string
 	if f.Disk > 0 {
-		facts = append(facts, "blocked, reading mostly: "+p.o.duration(float64(f.Disk)))
+		facts = append(facts, "blocked, mostly disk reads: "+p.o.duration(float64(f.Disk)))
 	}
 	if f.Migrations != nil {
-		facts = append(facts, format.Plural(*f.Migrations, "migration")+" of its threads to another CPU")
+		facts = append(facts, format.Plural(*f.Migrations, "migration")+" of engine threads")
 	}
 	for _, c := range f.CPUs {
 		if c.Steal != nil && *c.Steal > 0 {
-			facts = append(facts, fmt.Sprintf("CPU %d: steal %s", c.CPU, p.o.duration(float64(*c.Steal))))
+			facts = append(facts, fmt.Sprintf("CPU %d: steal time %s", c.CPU, p.o.duration(float64(*c.Steal))))
 		}
 		if c.MinKHz != nil && c.MaxKHz != nil {
 			facts = append(facts, fmt.Sprintf("CPU %d: %.1f to %.1f GHz", c.CPU, float64(*c.MinKHz)/1e6,

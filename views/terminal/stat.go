@@ -39,6 +39,7 @@ func (p *page) full(s *summary.Stat) {
 	} else {
 		p.phases(s)
 		p.sequences(s)
+		p.batches(s)
 		p.tables(s)
 		p.byThreads(s)
 	}
@@ -47,6 +48,7 @@ func (p *page) full(s *summary.Stat) {
 	p.offload(s)
 	p.remote(s)
 	p.threads(s)
+	p.cpus(s)
 	p.roof(s)
 	p.lost(s)
 	p.next(s, mostNext)
@@ -213,10 +215,14 @@ func (p *page) phases(s *summary.Stat) {
 	steps := speed.col(column{title: "steps", keep: 60})
 	tokens := speed.col(column{title: "tokens", keep: 50})
 	tps := speed.col(column{title: "t/s", keep: 95})
-	per := speed.col(column{title: "per token", keep: 90})
+	per := speed.col(column{title: "TPOT/step p50", keep: 90})
 	p95 := speed.col(column{title: "p95", keep: 70})
-	slowest := speed.col(column{title: "max step", keep: 40})
-	gbps := speed.col(column{title: "weights GB/s", keep: 45})
+	p99 := speed.col(column{title: "p99", keep: 66})
+	slowest := speed.col(column{title: "max", keep: 68})
+	gbps := speed.col(column{title: "GB/s", keep: 45})
+	gflops := speed.col(column{title: "GFLOP/s", keep: 44})
+	peak := speed.col(column{title: "of peak", keep: 46})
+	mbu := speed.col(column{title: "MBU", keep: 47})
 
 	name2 := split.col(column{title: "step time", left: true, keep: 100})
 	dur := split.col(column{title: "mean", keep: 81})
@@ -233,11 +239,29 @@ func (p *page) phases(s *summary.Stat) {
 		name.add(phaseName(s, f))
 		steps.add(format.Count(f.Steps))
 		tokens.add(countOf(f.Tokens))
-		tps.add(format.Rate(f.TokensPerS))
-		per.add(p.o.durationOf(f.PerToken))
-		p95.add(p.o.durationOf(f.PerTokenP95))
-		slowest.add(p.o.duration(float64(f.StepMax)))
-		gbps.add(format.Decimal(f.MatMulGBps))
+		tps.add(format.Rate(endToEnd(f)))
+		d := f.TPOT
+		if d == nil {
+			d = f.StepTime
+		}
+		switch {
+		case d == nil:
+			for _, c := range []*column{per, p95, p99, slowest} {
+				c.add("-")
+			}
+		default:
+			per.add("-")
+			if d.N >= fewestValues {
+				per.cells[len(per.cells)-1] = p.o.duration(d.P50)
+			}
+			p95.add(p.o.durationOf(d.P95))
+			p99.add(p.o.durationOf(d.P99))
+			slowest.add(p.o.duration(d.Max))
+		}
+		gbps.add(achievedRate(f.Bandwidth))
+		gflops.add(achievedRate(f.Compute))
+		peak.add(nearPeak(f))
+		mbu.add(format.Percent(f.MBU))
 		if f.Ops == 0 {
 			continue
 		}
@@ -273,6 +297,33 @@ func (p *page) phases(s *summary.Stat) {
 	if backendTitle(s) != "" {
 		p.line("operators on other backends than the CPU cannot be timed; the time of a graph there is that of its call, the device can compute on after it", dim)
 	}
+}
+
+// endToEnd is tokens per second with the time between steps, or where that is unknown without it.
+func endToEnd(f *summary.Phase) *float64 {
+	if f.EndToEndTPS != nil {
+		return f.EndToEndTPS
+	}
+	return f.TokensPerS
+}
+
+func achievedRate(r *summary.Rate) string {
+	if r == nil {
+		return "-"
+	}
+	return format.Decimal(&r.Achieved)
+}
+
+// nearPeak is how near a phase is to the nearer of its peaks.
+func nearPeak(f *summary.Phase) string {
+	v := summary.RowVerdict{}
+	if f.Bandwidth != nil {
+		v.OfPeakGBps = f.Bandwidth.OfPeak
+	}
+	if f.Compute != nil {
+		v.OfPeakFlops = f.Compute.OfPeak
+	}
+	return ofPeak(&v)
 }
 
 // busyShare is the part of the threads' time in operators in which they were on a CPU and did not wait.

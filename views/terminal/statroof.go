@@ -23,7 +23,7 @@ func (p *page) roof(s *summary.Stat) {
 		if why == "" {
 			why = "nothing was seen that they could be compared with"
 		}
-		text := "The machine's peaks are not known: " + p.o.clean(why) + "."
+		text := "No roofline of this machine: " + p.o.clean(why) + "."
 		p.line(text, dim)
 		return
 	}
@@ -38,11 +38,11 @@ func (p *page) roof(s *summary.Stat) {
 		p.line(roofText(k.Roofs[i:], p.o.clean(k.Source)), dim)
 	}
 	if k.Doubtful {
-		p.line("Other work disturbed the measurement of these peaks: the machine may give more. On a quiet machine: profinfer peaks", warn)
+		p.line("Other work disturbed the measurement of these peaks: the real ones may be higher. On a quiet machine: profinfer peaks", warn)
 	}
 }
 
-// roofText: "Roof of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8;
+// roofText: "Roofline of 2 threads: 40.6 GB/s (31.0 in one stream a thread), 315 GFLOP/s f32, 1502 GOP/s int8;
 // measured 2026-11-21".
 func roofText(rs []roof.UsedRoof, source string) string {
 	var facts, units []string
@@ -55,7 +55,7 @@ func roofText(rs []roof.UsedRoof, source string) string {
 		if i == 0 && r.GBps != nil {
 			read := format.Decimal(r.GBps) + " GB/s"
 			if r.StreamGBps != nil {
-				read += " (" + format.Decimal(r.StreamGBps) + " in one stream a thread)"
+				read += " (" + format.Decimal(r.StreamGBps) + " with one stream per thread)"
 			}
 			facts = append(facts, read)
 		}
@@ -78,7 +78,7 @@ func roofText(rs []roof.UsedRoof, source string) string {
 			units = append(units, said)
 		}
 	}
-	return fmt.Sprintf("Roof of %s: %s; %s.", format.Plural(int64(threads), "thread"),
+	return fmt.Sprintf("Roofline of %s: %s; %s.", format.Plural(int64(threads), "thread"),
 		strings.Join(append(facts, units...), ", "), source)
 }
 

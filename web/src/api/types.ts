@@ -1887,6 +1887,14 @@ export interface SchedCulprit {
    */
   elsewhere_ns?: number
   free_ns?: number
+  /**
+   * From and To are when it first had, and last left, a CPU that a thread waited for, boottime. Held is how
+   * long it was seen to have a CPU in the whole recording, whether or not a thread was runnable: at least
+   * Dur for a process that ran on one CPU at a time. 0: unknown.
+   */
+  from_ns?: number
+  to_ns?: number
+  held_ns?: number
 }
 
 /**
