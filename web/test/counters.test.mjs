@@ -129,8 +129,11 @@ async function choices(browser, p) {
   if (!some) {
     // An address of another recording.
     await go(page, '#stat?tab=counters')
-    if (!(await page.locator('#view table[aria-label="decode by weight"]').count()))
-      wrong.push('the tab of counters without counters is not the tables')
+    if (!/--counters/.test(await page.locator('#view [data-empty-tab="counters"]').innerText()))
+      wrong.push('the tab of counters without counters does not say the flag')
+    await go(page, '#stat?tab=nothing')
+    if (!/There is no tab “nothing”/.test(await page.locator('#view .page').innerText()))
+      wrong.push('a tab that does not exist is not told')
     if (await page.evaluate(() => /\bIPC\b/.test(document.querySelector('#view').innerText)))
       wrong.push('IPC stands in a page without counters')
   }

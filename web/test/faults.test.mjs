@@ -185,7 +185,7 @@ async function time(browser, p) {
   for (const r of rows) {
     await page.keyboard.press('Escape')
     const b = await r.boundingBox()
-    await page.mouse.click(box.x + box.width / 2, b.y + b.height - 11)
+    await page.mouse.click(box.x + box.width / 2, b.y + b.height - 15)
     await settled(page)
     found ||= (await page.locator(`[data-selected="fault"][data-fault="${of}"]`).count()) > 0
   }

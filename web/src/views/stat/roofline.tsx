@@ -161,7 +161,7 @@ function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
         <Plot
           id="roofline"
           title="Roofline"
-          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the roofs: bytes from memory (slanted), operations (level).' : 'No roof is drawn.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
+          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the ceilings: memory bandwidth (slanted), compute (level). Bytes are the algorithmic minimum, not measured DRAM traffic.' : 'No ceiling is drawn.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
           x={{ label: 'Arithmetic intensity (FLOP/byte)', fmt: tick, log: true }}
           y={{ label: 'rate (GFLOP/s)', fmt: tick, log: true }}
           layers={drawn.layers}
@@ -309,7 +309,7 @@ function say(p: Item | undefined, names: [string, string] | null): string {
   if (!p) return ''
   const most = p.bytes_at_most ? '≤ ' : ''
   const roof = p.of_peak == null ? '' : `, ${share(p.of_peak)} of peak (${p.limit})`
-  return `${named(p.key)}${p.type ? ' ' + named(p.type) : ''}, ${p.phase}, ${plural(p.threads, 'thread')}${names ? ', ' + names[p.run] : ''}: ${p.bytes_at_most ? '≥ ' : ''}${intensity(p.flop_per_byte)}, ${gflops(p.gflop_per_s)}, ${most}${gbps(p.gb_per_s)}${roof}; ${dur(p.steps > 0 ? p.dur_ns / p.steps : null)} a step, ${share(p.share)} of its time`
+  return `${named(p.key)}${p.type ? ' ' + named(p.type) : ''}, ${p.phase}, ${plural(p.threads, 'thread')}${names ? ', ' + names[p.run] : ''}: ${p.bytes_at_most ? '≥ ' : ''}${intensity(p.flop_per_byte)}, ${gflops(p.gflop_per_s)}, ${most}${gbps(p.gb_per_s)}${roof}; ${dur(p.steps > 0 ? p.dur_ns / p.steps : null)} per step, ${share(p.share)} of its time`
 }
 
 /** The way from a point to what else is known of it. */

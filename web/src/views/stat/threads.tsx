@@ -43,8 +43,12 @@ export function Threads(ctx: TabContext) {
       />
       <div class="legend">
         <Swatch shape="area" color={c.busy} name="busy: on a CPU, computing" />
-        <Swatch shape="area" color={c.wait} name="wait: for the operator’s last thread" />
-        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its arrival" />
+        <Swatch
+          shape="area"
+          color={c.wait}
+          name="barrier wait: from its barrier arrival to the last thread’s"
+        />
+        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its barrier arrival" />
         <Swatch shape="area" color={c.idle} name="idle: in no operator" />
       </div>
       {!ctx.a.stats.weight.has_off_cpu && (
@@ -195,7 +199,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
       },
       {
         key: 'wait_share' + s,
-        head: <>wait{run}</>,
+        head: <>barrier wait{run}</>,
         help: 'share of the threads’ time in these operators',
         value: (p) => of(p)?.wait_share,
         cell: (p) => <Fig v={of(p)?.wait_share} f={share} />,
@@ -204,7 +208,7 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
         key: 'wait_per_step_ns' + s,
         head: (
           <>
-            waited <span class="unit">{unit.name}/step</span>
+            waited <span class="unit">thread-{unit.name}/step</span>
             {run}
           </>
         ),
