@@ -163,7 +163,7 @@ function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
           title="Roofline"
           about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the ceilings: memory bandwidth (slanted), compute (level). Bytes are the algorithmic minimum, not measured DRAM traffic.' : 'No ceiling is drawn.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
           x={{ label: 'Arithmetic intensity (FLOP/byte)', fmt: tick, log: true }}
-          y={{ label: 'rate (GFLOP/s)', fmt: tick, log: true }}
+          y={{ label: 'Performance (GFLOP/s)', fmt: tick, log: true }}
           layers={drawn.layers}
           notes={drawn.notes}
           height={460}
@@ -216,14 +216,14 @@ function Peaks({ d, name }: { d: Data; name: string }) {
     return (
       <p class="note">
         {who}No roofline for this machine: its peaks are not known{p.missing ? `: ${clean(p.missing)}` : ''}.
-        Roofs come from <code>profinfer peaks</code>, or from <code>--peak-bandwidth</code> and{' '}
+        Peaks come from <code>profinfer peaks</code>, or from <code>--peak-bandwidth</code> and{' '}
         <code>--peak-flops</code> when the page is written.
       </p>
     )
   }
   return (
     <p class="dim">
-      {who}Roofs: {clean(p.source) || 'source not known'}.
+      {who}Peaks: {clean(p.source) || 'source not known'}.
       {p.doubtful && (
         <span class="warn"> Other work disturbed the measurement: the machine may give more.</span>
       )}{' '}

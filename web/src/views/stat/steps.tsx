@@ -518,7 +518,7 @@ function Slow({
                     <th>duration</th>
                     <th>vs mean</th>
                     <th>position</th>
-                    <th>wait</th>
+                    <th>barrier wait</th>
                     <th>off-CPU</th>
                   </tr>
                 </thead>

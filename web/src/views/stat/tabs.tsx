@@ -54,6 +54,7 @@ export function why(key: TabKey, report: Report): string {
   const some = (f: (r: Run) => boolean) => report.runs.some(f)
   const stat = (r: Run) => r.stats.weight
   const operators = some((r) => (stat(r).phases ?? []).some((p) => (p.rows ?? []).length > 0))
+  if (key !== 'faults' && !some((r) => (stat(r).phases ?? []).length > 0)) return 'no step was seen.'
   switch (key) {
     case 'tables':
     case 'products':
@@ -72,7 +73,7 @@ export function why(key: TabKey, report: Report): string {
     case 'requests':
       return some((r) => (stat(r).sequences?.seen ?? 0) > 0) ? '' : 'no request was seen.'
     case 'faults':
-      return some((r) => r.has('faults')) ? '' : 'page faults were not recorded. Record with --faults.'
+      return some((r) => stat(r).faults != null) ? '' : 'page faults were not recorded. Record with --faults.'
     case 'experts':
       return withExperts(report) ? '' : 'the model is no mixture of experts.'
     case 'backends':

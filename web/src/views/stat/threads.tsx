@@ -114,7 +114,7 @@ function PhaseThreads({
             <th />
             <th class="wide" />
             <th>busy</th>
-            <th>wait</th>
+            <th>barrier wait</th>
             <th>off-CPU</th>
             <th>idle</th>
           </tr>

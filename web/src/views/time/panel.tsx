@@ -363,7 +363,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
               <th>CPU</th>
               <th>begins</th>
               <th>busy</th>
-              <th>wait</th>
+              <th>barrier wait</th>
               <th>off-CPU</th>
               {ipc && <th title={ipc.help}>IPC</th>}
               <th class="text">busy, off-CPU, wait</th>

@@ -83,11 +83,11 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: TabContext; index: 
         </span>
         {p.step_end_to_end_ns != null && p.step_call_ns != null && p.step_end_to_end_ns > p.step_call_ns && (
           <span>
-            Results are there after{' '}
-            <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> a step:{' '}
-            <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Its call returns
-            after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares, and
-            operators' tables, go by that.
+            End to end (host sees result):{' '}
+            <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> per step,{' '}
+            <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Submit time{' '}
+            <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares and operator
+            tables are of it.
           </span>
         )}
         <span class="links">
