@@ -9,7 +9,7 @@ async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
-    () => !/unpacking/.test(document.querySelector('#view .page')?.innerText.slice(0, 60) ?? ''),
+    () => !/^Loading/m.test(document.querySelector('#view .page')?.innerText.slice(0, 60) ?? ''),
   )
   await settled(page)
 }
@@ -61,13 +61,13 @@ export function tests({ pages }) {
   return all
 }
 
-/** Where there are no experts there is no tab, and an address of another recording says why. */
+/** Where there are no experts the tab is greyed out, and an address of another recording says why. */
 async function empty(browser, p) {
   const { page, context, wrong } = await open(browser, p.url)
   await ready(page, 'summary')
   await go(page, '#stat')
-  if (await page.locator('#view nav.sub a', { hasText: 'Experts' }).count())
-    wrong.push('there is a tab for experts')
+  if (!(await page.locator('#view nav.sub a.nothing', { hasText: 'Experts' }).count()))
+    wrong.push('the tab of experts is not greyed out')
   await go(page, '#stat?tab=experts')
   const text = await page.locator('#view .page').innerText()
   if (!/No choice of experts was recorded|No step was seen/.test(text))

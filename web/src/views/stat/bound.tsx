@@ -12,7 +12,7 @@ const names: Record<SummaryBound, string> = {
   compute: 'compute',
   wait: 'waiting',
   disk: 'disk',
-  contention: 'interference',
+  contention: 'CPU contention',
   outside: 'outside operators',
   mixed: 'several',
   unknown: 'not known',
@@ -43,12 +43,14 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
       key: 'bound' + suffix,
       head: 'bound',
       text: true,
-      help: 'what its time follows from, and how sure that is',
+      help: 'what its time follows from, and with what confidence',
       value: (p) => bound(p)?.bound,
       cell: (p) => {
         const b = bound(p)
         return b ? (
-          <span title={clean([b.confidence && `how sure: ${b.confidence}`, b.why].filter(Boolean).join('. '))}>
+          <span
+            title={clean([b.confidence && `confidence: ${b.confidence}`, b.why].filter(Boolean).join('. '))}
+          >
             {boundText(b)}{' '}
             <span class="dim" aria-hidden="true">
               {levels[b.confidence] ?? ''}

@@ -23,11 +23,16 @@ export function Missing({
     if (p.only_partial) notes.push(`${who}No step of this phase was wholly seen: figures can be too low.`)
     else if (p.partial_steps > 0)
       notes.push(
-        `${who}${plural(p.partial_steps, 'step was', 'steps were')} not wholly seen and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`,
+        `${who}${plural(p.partial_steps, 'step was', 'steps were')} incomplete and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`,
       )
-    if (p.traced_steps < p.steps)
+    const out = p.disturbed?.left_out ? p.disturbed.steps : 0
+    if (out > 0)
       notes.push(
-        `${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures a step are of these.`,
+        `${who}${plural(out, 'disturbed step')} of ${count(p.steps)} left out: shares and figures per step are of the others.`,
+      )
+    if (p.traced_steps < p.steps - out)
+      notes.push(
+        `${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures per step are of these.`,
       )
   }
   for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prefill against decode: the same weights in both phases, side by side.
+// Prefill vs decode: the same weights in both phases, side by side.
 import { useMemo } from 'preact/hooks'
 import type { Run } from '../../api/load'
 import type { SummaryPhase, SummaryRow } from '../../api/types'
@@ -67,7 +67,7 @@ function OneRun({ ctx, run, name }: { ctx: TabContext; run: Run; name: string })
           decode <Fig v={dec.tokens_per_s} f={num} /> t/s
         </span>
         <span>
-          products with weights at <Fig v={pre.matmul_gb_per_s} f={num} /> GB/s in prefill,{' '}
+          weight matmul at <Fig v={pre.matmul_gb_per_s} f={num} /> GB/s in prefill,{' '}
           <Fig v={dec.matmul_gb_per_s} f={num} /> GB/s in decode
         </span>
         <span>
@@ -187,7 +187,7 @@ function columns(rows: RowPair[], pre: SummaryPhase | null, dec: SummaryPhase | 
   const rate = inUnit({ name: '', div: 1, digits: 1 })
   add('gb_per_s', 'GB/s', 'bytes read and written at least / time', rate)
   add('gflop_per_s', 'GFLOP/s', 'floating point operations / time', rate)
-  add('flop_per_byte', 'FLOP/B', 'operations for each byte', rate)
+  add('flop_per_byte', 'FLOP/byte', 'operations for each byte', rate)
   return out
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Matrix products: time against work and against bytes, by the type of the weights.
+// Matmuls: time against work and against bytes, by the type of the weights.
 import { useMemo } from 'preact/hooks'
 import type { SeriesProduct, Series } from '../../api/types'
 import type { Theme } from '../../lib/color'
@@ -74,8 +74,8 @@ export function Products(ctx: TabContext) {
   if (items.length === 0) {
     return (
       <p class="dim">
-        No matrix product was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not
-        recorded, or run on a backend whose operators cannot be seen.
+        No matmul was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not recorded, or
+        run on a backend whose operators cannot be seen.
       </p>
     )
   }
@@ -99,21 +99,21 @@ export function Products(ctx: TabContext) {
         </span>
         <input
           type="search"
-          placeholder="filter products"
-          aria-label="filter products"
+          placeholder="filter matmuls"
+          aria-label="filter matmuls"
           value={ctx.params.filter ?? ''}
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
       </div>
       {dropped > 0 && (
         <p class="note">
-          {count(dropped)} products are of kinds beyond the 4,096 that are told apart, and are not shown.
+          {count(dropped)} matmuls are of kinds beyond the limit of 4,096, and are not shown.
         </p>
       )}
       <div class="pair">
         <Plot
           id="work"
-          title="Time of a matrix product against its work"
+          title="Time of a matmul against its work"
           about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }}
           y={y}
@@ -127,7 +127,7 @@ export function Products(ctx: TabContext) {
         />
         <Plot
           id="bytes"
-          title="Time of a matrix product against its bytes"
+          title="Time of a matmul against its bytes"
           about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
           x={{
             label: 'bytes read and written at least',
@@ -150,7 +150,7 @@ export function Products(ctx: TabContext) {
           rows={shown}
           columns={cols}
           id={(p) => p.id}
-          label="matrix products"
+          label="matmuls"
           sort={sort.key}
           up={sort.up}
           selected={ctx.params.sel}
@@ -319,13 +319,13 @@ function columnsOf(ps: Item[], names: [string, string] | null): Column<Item>[] {
     n('m', 'm', 'rows of the weight', count),
     n('n', 'n', 'tokens; with chosen experts tokens times experts', count),
     n('k', 'k', 'columns of the weight', count),
-    n('calls', 'calls', 'products of this kind', count),
+    n('calls', 'calls', 'matmuls of this kind', count),
     time('sum_ns', 'all'),
     time('mean_ns', 'mean'),
     time('p5_ns', 'p5'),
     time('p95_ns', 'p95'),
     n('work', 'm·n·k', 'multiply-adds', (v) => (v == null ? '–' : scientific(v))),
-    n('bytes', 'bytes', 'read and written at least, a call', bytes),
+    n('bytes', 'bytes', 'read and written at least, per call', bytes),
     n('gb_per_s', 'GB/s', 'bytes / time', num),
     n('gflop_per_s', 'GFLOP/s', 'floating point operations / time', num),
   ]

@@ -43,8 +43,12 @@ export function Threads(ctx: TabContext) {
       />
       <div class="legend">
         <Swatch shape="area" color={c.busy} name="busy: on a CPU, computing" />
-        <Swatch shape="area" color={c.wait} name="wait: for the operator’s last thread" />
-        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its arrival" />
+        <Swatch
+          shape="area"
+          color={c.wait}
+          name="barrier wait: from its barrier arrival to the last thread’s"
+        />
+        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its barrier arrival" />
         <Swatch shape="area" color={c.idle} name="idle: in no operator" />
       </div>
       {!ctx.a.stats.weight.has_off_cpu && (
@@ -64,7 +68,7 @@ export function Threads(ctx: TabContext) {
 const parts = (t: SeriesThreadPart, c: ReturnType<typeof threadColors>, idle: boolean): Part[] => {
   const out = [
     { name: 'busy', value: t.busy_ns, color: c.busy },
-    { name: 'wait', value: t.wait_ns, color: c.wait },
+    { name: 'barrier wait', value: t.wait_ns, color: c.wait },
     { name: 'off-CPU', value: t.off_cpu_ns, color: c.off },
   ]
   if (idle)
@@ -110,7 +114,7 @@ function PhaseThreads({
             <th />
             <th class="wide" />
             <th>busy</th>
-            <th>wait</th>
+            <th>barrier wait</th>
             <th>off-CPU</th>
             <th>idle</th>
           </tr>
@@ -188,14 +192,14 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
       },
       {
         key: 'imbalance' + s,
-        head: <>imbalance{run}</>,
+        head: <>load imbalance{run}</>,
         help: 'max busy / mean busy − 1 over an operator’s threads, weighted by time',
         value: (p) => of(p)?.imbalance,
         cell: (p) => <Fig v={of(p)?.imbalance} f={share} />,
       },
       {
         key: 'wait_share' + s,
-        head: <>wait{run}</>,
+        head: <>barrier wait{run}</>,
         help: 'share of the threads’ time in these operators',
         value: (p) => of(p)?.wait_share,
         cell: (p) => <Fig v={of(p)?.wait_share} f={share} />,
@@ -204,11 +208,11 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
         key: 'wait_per_step_ns' + s,
         head: (
           <>
-            waited <span class="unit">{unit.name}/step</span>
+            waited <span class="unit">thread-{unit.name}/step</span>
             {run}
           </>
         ),
-        help: 'time that threads waited in these operators, summed over threads, a step',
+        help: 'time that threads waited in these operators, summed over threads, per step',
         value: (p) => lost(of(p), i),
         cell: (p) => <Fig v={lost(of(p), i)} f={inUnit(unit)} />,
       },
@@ -344,7 +348,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'wait_ns',
-      head: 'wait',
+      head: 'barrier wait',
       value: (t) => t.wait_ns,
       cell: (t) => (
         <>
@@ -361,7 +365,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     { key: 'idle_ns', head: 'idle', value: (t) => t.idle_ns, cell: (t) => <Fig v={t.idle_ns} f={dur} /> },
     {
       key: 'imbalance',
-      head: 'imbalance',
+      head: 'load imbalance',
       help: 'its busy share / that of all the process’s threads − 1',
       value: (t) => t.imbalance,
       cell: (t) => <Fig v={t.imbalance} f={share} />,
@@ -382,14 +386,14 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'runnable_ns',
-      head: 'no CPU for',
+      head: 'runnable',
       help: 'time in which it could run and did not',
       value: (t) => t.runnable_ns,
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
     {
       key: 'preempted_by',
-      head: 'there ran',
+      head: 'preempted by',
       text: true,
       value: () => null,
       cell: (t) => <span class="clip">{list(t.preempted_by, true)}</span>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfStat: tables of the statistics, and plots of what they sum up.
+import './stat.css'
 import type { Run } from '../../api/load'
 import { clean } from '../../lib/format'
 import { Empty } from '../../ui/figure'
@@ -8,8 +9,8 @@ import { go, href } from '../../ui/route'
 import { useSections } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
 import { modelName, type TabContext, type Params } from './context'
-import { Counted, hasCounters } from './counted'
-import { Experts, withExperts } from './experts/view'
+import { Counted } from './counted'
+import { Experts } from './experts/view'
 import { FaultsAndDisk } from './faults/view'
 import { Latency } from './latency'
 import { Backends } from './offload/view'
@@ -21,25 +22,10 @@ import { Roofline } from './roofline'
 import { SlowSteps } from './slow/view'
 import { Steps } from './steps'
 import { Tables } from './tables'
+import { nameOfTab, Tabs, why, type TabKey } from './tabs'
 import { Threads } from './threads'
 
-const tabs = [
-  ['tables', 'Tables'],
-  ['steps', 'Steps'],
-  ['products', 'Matrix products'],
-  ['roofline', 'Roofline'],
-  ['threads', 'Threads'],
-  ['counters', 'Counters'],
-  ['latency', 'Latency'],
-  ['requests', 'Requests'],
-  ['phases', 'Prefill against decode'],
-  ['slow', 'Slow steps'],
-  ['experts', 'Experts'],
-  ['faults', 'Faults and disk'],
-  ['backends', 'Backends'],
-  ['remote', 'Other processes'],
-] as const
-const sections = {
+const sections: Record<TabKey, (c: TabContext) => preact.ComponentChild> = {
   tables: Tables,
   steps: Steps,
   products: Products,
@@ -56,6 +42,9 @@ const sections = {
   remote: Remote,
 }
 
+/** Tabs that say by themselves why they are empty. */
+const selfTold = new Set<string>(['experts', 'faults', 'backends', 'remote', 'requests'])
+
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
 
@@ -67,7 +56,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         <Empty>The statistics of this recording cannot be shown: {error}.</Empty>
       </div>
     )
-  if (!series) return <Empty>unpacking …</Empty>
+  if (!series) return <Empty>Loading …</Empty>
 
   const choices: { phase: string; model: number | null }[] = []
   for (const r of b ? [a, b] : [a]) {
@@ -99,31 +88,18 @@ export function Statistics({ report, a, b, route }: ViewProps) {
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const counted = report.runs.some(hasCounters)
-  const experts = withExperts(report)
-  const tab =
-    Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters')
-      ? (params.tab as keyof typeof sections)
-      : 'tables'
-  const Section = sections[tab]
+  const asked = params.tab ?? 'tables'
+  const tab = Object.hasOwn(sections, asked) ? (asked as TabKey) : null
+  const Section = tab && sections[tab]
+  const empty = tab && why(tab, report)
   return (
     <div class="stat" data-ready>
-      <nav class="sub" aria-label="statistics">
-        {tabs.map(
-          ([key, name]) =>
-            (key !== 'counters' || counted) &&
-            (key !== 'experts' || experts) && (
-              <a
-                key={key}
-                href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
-                class={key === tab ? 'on' : ''}
-                aria-current={key === tab ? 'page' : undefined}
-              >
-                {name}
-              </a>
-            ),
-        )}
-        {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
+      <Tabs
+        tab={tab}
+        report={report}
+        link={(key) => link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
+      >
+        {tab && !empty && !phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>
@@ -132,7 +108,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
             ))}
           </span>
         )}
-        {models.length > 1 && !phaseless.has(tab) && (
+        {tab && !empty && models.length > 1 && !phaseless.has(tab) && (
           <select
             aria-label="model"
             value={String(ctx.model ?? 'none')}
@@ -145,15 +121,24 @@ export function Statistics({ report, a, b, route }: ViewProps) {
             ))}
           </select>
         )}
-      </nav>
+      </Tabs>
       <div class="page">
-        {choices.length === 0 && tab !== 'faults' ? (
+        {!Section ? (
+          <Empty>There is no tab “{clean(asked).slice(0, 60)}”. Choose one above.</Empty>
+        ) : choices.length === 0 && tab !== 'faults' ? (
           <Empty>
             No step was seen in {clean(a.file)}
             {b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}
           </Empty>
         ) : (
-          <Section {...ctx} />
+          <>
+            {empty && !selfTold.has(tab!) && (
+              <p class="note" data-empty-tab={tab}>
+                {nameOfTab(tab!)}: {empty}
+              </p>
+            )}
+            {!(empty && tab === 'counters') && <Section {...ctx} />}
+          </>
         )}
       </div>
     </div>
@@ -164,6 +149,6 @@ export function Statistics({ report, a, b, route }: ViewProps) {
 function lostText(r: Run): string {
   const l = r.stats.weight.lost
   if (l.damage) return `The file is damaged: ${clean(l.damage)}.`
-  if (l.events > 0) return `${l.events} events were lost.`
+  if (l.events > 0) return `${l.events} events were dropped.`
   return 'The engine may not have computed while it was recorded.'
 }

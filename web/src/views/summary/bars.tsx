@@ -3,7 +3,7 @@
 // Where a phase's time goes: one bar of the steps' time, one of the threads' time in operators.
 import type { SummaryStat } from '../../api/types'
 import { kindColors } from '../../lib/color'
-import { clean, dur, share } from '../../lib/format'
+import { clean, dur, plural, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import type { PhasePart } from './model'
@@ -77,7 +77,7 @@ export function Split({ part }: { part: PhasePart }) {
   return (
     <>
       <div class="barhead">
-        {(ps.async_steps ?? 0) > 0 ? "a step's call (submit only)" : "a step's time"}
+        {(ps.async_steps ?? 0) > 0 ? 'time per step (submit only)' : 'time per step'}
         {step != null && <span class="dim">, {dur(step)} on average</span>}
       </div>
       <Bar
@@ -86,26 +86,34 @@ export function Split({ part }: { part: PhasePart }) {
         label={`where the time of ${ps.phase} goes`}
         pieces={[
           {
-            label: 'products with weights',
+            label: 'weight matmul',
             share: ps.matmul_share,
             field: 'matmul_share',
             color: kindColors.matmul,
           },
           {
-            label: 'attention itself',
+            label: 'attention',
             share: ps.attn_share,
             field: 'attn_share',
             color: kindColors.attention,
           },
           { label: 'other operators', share: ps.other_share, field: 'other_share', color: kindColors.norm },
           { label: on, share: ps.backends_share, field: 'backends_share', color: kindColors.moe },
-          { label: 'outside operators', share: ps.outside_operators_share, field: 'outside_operators_share', color: grey, empty: true },
-          { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
+          {
+            label: 'outside operators',
+            share: ps.outside_operators_share,
+            field: 'outside_operators_share',
+            color: grey,
+            empty: true,
+          },
+          { label: 'probe overhead', share: ps.probe_share, field: 'probe_share', color: grey },
         ]}
       />
       {ps.traced_steps < ps.steps && (
         <p class="dim">
-          Of {ps.traced_steps} of {ps.steps} steps; operators of the others were not recorded.
+          {ps.disturbed?.left_out
+            ? `Of ${ps.traced_steps} of ${ps.steps} steps: ${plural(ps.disturbed.steps, 'disturbed step')} left out.`
+            : `Of ${ps.traced_steps} of ${ps.steps} steps; operators of the others were not recorded.`}
         </p>
       )}
     </>
@@ -117,27 +125,27 @@ export function Threads({ part, stat }: { part: PhasePart; stat: SummaryStat }) 
   if (ps.wait_share == null) return null
   return (
     <>
-      <div class="barhead">its threads' time in operators</div>
+      <div class="barhead">thread time in operators</div>
       <Bar
         name={name}
         of={null}
         label={`how the threads of ${ps.phase} spend their time in operators`}
         pieces={[
           {
-            label: stat.has_off_cpu ? 'busy' : 'busy, or off their CPU (not recorded)',
+            label: stat.has_off_cpu ? 'busy' : 'busy or off-CPU (not recorded)',
             share: Math.max(0, 1 - ps.wait_share - (ps.off_cpu_share ?? 0)),
             field: 'busy',
             color: ['#4b5563', '#aab2bd'],
           },
           {
-            label: 'wait for each other',
+            label: 'barrier wait',
             share: ps.wait_share,
             field: 'wait_share',
             color: ['#5c6570', '#9aa4b0'],
             empty: true,
           },
           {
-            label: 'off their CPU',
+            label: 'off-CPU',
             share: ps.off_cpu_share,
             field: 'off_cpu_share',
             color: kindColors.elementwise,

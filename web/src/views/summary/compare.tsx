@@ -7,7 +7,7 @@ import { diverge, ink } from '../../lib/color'
 import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { phaseParts, type PhasePart } from './model'
-import { boundWords, Sure } from './verdict'
+import { boundWords, Confidence } from './verdict'
 
 type F = (v: number | null | undefined) => string
 
@@ -65,34 +65,34 @@ export const perToken = (share: number | null, p: SummaryPhase) => {
 const perStep = (p: SummaryPhase) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
 const figures: Row[] = [
-  { label: 'tokens/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
+  { label: 't/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
   { label: 'per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
   { label: 'p95', f: dur, better: 'less', field: 'per_token_p95_ns', get: (p) => p.per_token_p95_ns },
   { label: 'steps', f: count, better: 'neither', field: 'steps', get: (p) => p.steps },
-  { label: 'tokens a step', f: num, better: 'neither', field: '', get: perStep },
+  { label: 'tokens per step', f: num, better: 'neither', field: '', get: perStep },
   {
-    label: 'products with weights, a token',
+    label: 'weight matmul per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.matmul_share, p),
   },
   {
-    label: 'attention itself, a token',
+    label: 'attention per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.attn_share, p),
   },
   {
-    label: 'other operators, a token',
+    label: 'other operators per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.other_share, p),
   },
   {
-    label: 'outside operators, a token',
+    label: 'outside operators per token',
     f: dur,
     better: 'less',
     field: '',
@@ -105,9 +105,9 @@ const figures: Row[] = [
     field: 'matmul_gb_per_s',
     get: (p) => (p.phase === 'decode' ? p.matmul_gb_per_s : null),
   },
-  { label: 'threads wait', f: share, better: 'less', field: 'wait_share', get: (p) => p.wait_share },
+  { label: 'barrier wait', f: share, better: 'less', field: 'wait_share', get: (p) => p.wait_share },
   {
-    label: 'threads off their CPU',
+    label: 'off-CPU',
     f: share,
     better: 'less',
     field: 'off_cpu_share',
@@ -137,12 +137,12 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
   const [slow, fast] = [Math.min(x, y), Math.max(x, y)]
   const speed =
     fast / slow < 1.01 ? `${b} is as fast as ${a}` : `${b} is ${num(fast / slow)} times as fast as ${a}`
-  let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} tokens/s`
-  // What changed most of a step's time.
+  let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} t/s`
+  // What changed most of per step's time.
   const changed = (
     [
-      ['products with weights', 'matmul_share'],
-      ['attention itself', 'attn_share'],
+      ['weight matmul', 'matmul_share'],
+      ['attention', 'attn_share'],
       ['other operators', 'other_share'],
       ['time outside operators', 'outside_operators_share'],
     ] as const
@@ -152,7 +152,7 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
     .sort((p, q) => Math.abs(q.to! - q.from!) - Math.abs(p.to! - p.from!))
   const most = Math.max(pa.ps.per_token_ns ?? 0, pb.ps.per_token_ns ?? 0)
   if (changed.length > 0 && Math.abs(changed[0].to! - changed[0].from!) > 0.02 * most)
-    text += `; a token's ${changed[0].what} took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
+    text += `; ${changed[0].what} per token took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
   const [ta, tb] = [perStep(pa.ps), perStep(pb.ps)]
   if (ta && tb && Math.abs(tb / ta - 1) > 0.01)
     text += `, in steps of ${num(tb)} tokens instead of ${num(ta)}`
@@ -227,7 +227,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {p ? (
                         <>
-                          {boundWords(p.verdict)} <Sure sure={p.verdict?.confidence ?? ''} />
+                          {boundWords(p.verdict)} <Confidence level={p.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'
@@ -236,7 +236,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {q ? (
                         <>
-                          {boundWords(q.verdict)} <Sure sure={q.verdict?.confidence ?? ''} />
+                          {boundWords(q.verdict)} <Confidence level={q.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'

@@ -14,12 +14,12 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
     ...new Set([...(s.run.processes ?? []).flatMap((p) => p.warnings ?? []), ...(s.run.notes ?? [])]),
   ]
   if (l.damage) grave.push(`This file is damaged: ${l.damage}. What comes before is shown.`)
-  if (l.truncated) grave.push('This recording was cut: it has no end. What was written is shown.')
+  if (l.truncated) grave.push('This recording is truncated. What was written is shown.')
   for (const w of l.by_why ?? []) {
     const what = w.what || 'events'
     if (w.why === 'lost' && w.events > 0)
       grave.push(
-        `${count(w.events)} ${what} were lost, in ${count(w.spans)} span${w.spans === 1 ? '' : 's'}: the steps concerned are left out where they could be told.`,
+        `${count(w.events)} ${what} were dropped, in ${count(w.spans)} span${w.spans === 1 ? '' : 's'}: the steps concerned are left out where they could be told.`,
       )
     else if (w.why === 'filtered' && w.what === 'others')
       notes.push(
@@ -31,7 +31,7 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
       )
   }
   for (const p of s.phases ?? []) {
-    if (p.only_partial) grave.push(`No step of ${p.phase} was seen wholly: its figures can be too low.`)
+    if (p.only_partial) grave.push(`No step of ${p.phase} was complete: its figures can be too low.`)
     else if (p.partial_steps > 0)
       grave.push(
         `${p.phase}: ${count(p.partial_steps)} step${p.partial_steps === 1 ? ' was' : 's were'} not seen wholly and left out.`,
@@ -73,11 +73,11 @@ export function Lost({ stat }: { stat: SummaryStat }) {
     <div class="lost">
       <p>
         {grave.length === 0 && facts.length === 0 ? (
-          'Nothing was lost.'
+          'Nothing was dropped.'
         ) : (
           <>
             Events lost: <Fig v={stat.lost.events} f={count} name="lost.events" />. Throttled:{' '}
-            <Fig v={stat.lost.throttled_ns} f={dur} name="lost.throttled_ns" />. Steps not wholly seen:{' '}
+            <Fig v={stat.lost.throttled_ns} f={dur} name="lost.throttled_ns" />. Steps incomplete:{' '}
             <Fig v={stat.lost.partial_steps} f={count} name="lost.partial_steps" />.
           </>
         )}

@@ -67,7 +67,7 @@ export function RanShort({ run }: { run: Run }) {
       <Facts
         of={[
           `${count(s.run.steps)} step${s.run.steps === 1 ? '' : 's'} in ${dur(s.run.dur_ns)}`,
-          clear(s) ? 'nothing was lost' : <span class="warn">something was not seen, see below</span>,
+          clear(s) ? 'nothing was dropped' : <span class="warn">something was not seen, see below</span>,
         ]}
       />
     </div>

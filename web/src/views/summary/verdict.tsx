@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One phase: what bounds it, how sure that is, its figures, where its time goes, and what the verdict rests
+// One phase: what bounds it, with confidence; its figures, where its time goes, and what the verdict rests
 // on.
 import type { SummaryBound, SummaryEvidence, SummaryStat, SummaryVerdict } from '../../api/types'
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../../lib/format'
@@ -12,21 +12,21 @@ import { Prose } from './say'
 const words: Record<SummaryBound, string> = {
   memory: 'memory-bound',
   compute: 'compute-bound',
-  wait: 'bound by waiting',
-  disk: 'bound by the disk',
-  contention: 'bound by interference',
+  wait: 'bound by barrier wait',
+  disk: 'disk-bound',
+  contention: 'bound by CPU contention',
   outside: 'bound outside operators',
-  mixed: 'bound by several things',
-  unknown: 'what bounds it is not known',
-  '': 'what bounds it is not known',
+  mixed: 'no single bottleneck',
+  unknown: 'bottleneck not known',
+  '': 'bottleneck not known',
 }
 
 const short: Record<SummaryBound, string> = {
   memory: 'memory',
   compute: 'compute',
-  wait: 'waiting',
+  wait: 'barrier wait',
   disk: 'disk',
-  contention: 'interference',
+  contention: 'CPU contention',
   outside: 'outside operators',
   mixed: 'several',
   unknown: 'not known',
@@ -34,8 +34,8 @@ const short: Record<SummaryBound, string> = {
 }
 
 const classes: Record<string, string> = {
-  weight_matmul: 'products with weights',
-  attention: 'attention itself',
+  weight_matmul: 'weight matmul',
+  attention: 'attention',
   other: 'other operators',
 }
 
@@ -43,7 +43,7 @@ const classes: Record<string, string> = {
 export function boundWords(v: SummaryVerdict | null): string {
   if (!v) return words.unknown
   if (v.bound === 'unknown' && v.among.length > 1)
-    return v.among.map((b) => short[b]).join(' or ') + ', not told apart'
+    return v.among.map((b) => short[b]).join(' or ') + ', not separable'
   if (v.bound === 'mixed') {
     const known = v.among.filter((b) => b !== 'unknown').map((b) => short[b])
     if (known.length === 0) return words.mixed
@@ -63,21 +63,13 @@ export function boundWords(v: SummaryVerdict | null): string {
   return words[v.bound]
 }
 
-const levels = ['low', 'medium', 'high']
-
-export function Sure({ sure }: { sure: SummaryVerdict['confidence'] }) {
-  const n = levels.indexOf(sure) + 1
-  if (n === 0) return null
-  return (
-    <span class="sure" title={`how sure: ${sure}`}>
-      <span aria-hidden="true">
-        {'●'.repeat(n)}
-        {'○'.repeat(3 - n)}
-      </span>{' '}
-      {sure}
+/** How far a verdict can be trusted, in a word. */
+export const Confidence = ({ level }: { level: SummaryVerdict['confidence'] }) =>
+  level ? (
+    <span class="confidence" data-confidence={level}>
+      {level}
     </span>
-  )
-}
+  ) : null
 
 export function Headline({ part }: { part: PhasePart }) {
   const v = part.verdict
@@ -95,7 +87,7 @@ export function Headline({ part }: { part: PhasePart }) {
         <p class="why dim">
           {v.confidence && (
             <>
-              How sure: <Sure sure={v.confidence} />.{' '}
+              Confidence: <Confidence level={v.confidence} />.{' '}
             </>
           )}
           <Prose text={v.why} names={v.names} />
@@ -114,30 +106,31 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
   return (
     <div class="keys">
       <Box
-        label="tokens/s"
+        label="t/s"
         help={
           late
-            ? 'tokens / the time from steps’ begins to when their results were there'
-            : 'tokens / the time in steps'
+            ? 'tokens per second: tokens / time from the begin of a step to when the host saw its results'
+            : 'tokens per second: tokens / time in steps'
         }
       >
         <Fig v={ps.tokens_per_s} f={num} name={`${name}.tokens_per_s`} />
       </Box>
-      <Box
-        label={decode ? 'TPOT, mean' : 'per token'}
-        help={decode ? 'time a token of one sequence' : 'time in steps / tokens'}
-      >
-        <Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} />
-      </Box>
-      {ps.per_token_p95_ns != null && (
-        <Box label={decode ? 'TPOT, p95' : 'p95'} help="over steps, within 1 %">
-          <Fig v={ps.per_token_p95_ns} f={dur} name={`${name}.per_token_p95_ns`} />
+      {decode && ps.tpot ? (
+        <Percentiles
+          word="TPOT"
+          help="time per output token: time of a decode step per token of one sequence"
+          s={ps.tpot}
+          name={`${name}.tpot`}
+        />
+      ) : (
+        <Box label={decode ? 'TPOT, mean' : 'per token'} help="time in steps / tokens">
+          <Fig v={ps.per_token_ns} f={dur} name={`${name}.per_token_ns`} />
         </Box>
       )}
       {late && (
         <Box
-          label="tokens/s, submit only"
-          help={`the steps’ calls alone: they hand work over and return before it is done${(ps.unseen_results ?? 0) > 0 ? `; of ${count(ps.unseen_results)} of ${count(ps.steps)} steps nobody was seen to wait for the results: left out of tokens/s` : ''}`}
+          label="t/s, submit only"
+          help={`the calls of the steps alone, which return before a device is done${(ps.unseen_results ?? 0) > 0 ? `; of ${count(ps.unseen_results)} of ${count(ps.steps)} steps no wait for the results was seen: left out of t/s` : ''}`}
         >
           <Fig v={ps.call_tokens_per_s} f={num} name={`${name}.call_tokens_per_s`} />
         </Box>
@@ -146,12 +139,22 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
         (ttft.sequences > 0 &&
           ps === phaseParts(stat)[0].ps &&
           !(stat.phases ?? []).some((p) => p.phase === 'prefill'))) && (
-        <Box
-          label={ttft.sequences > 1 ? `TTFT, mean of ${ttft.sequences}` : 'TTFT'}
-          help="from the start of a sequence's first step to the end of the first that asks for its logits"
-        >
-          <Fig v={ttft.mean_ns} f={dur} name="ttft.mean_ns" />
-        </Box>
+        <Percentiles
+          word="TTFT"
+          help="time to first token: from the begin of a request's first step to when the logits of its prompt are there; queueing excluded"
+          s={ttft}
+          name="ttft"
+          n={ttft.sequences}
+        />
+      )}
+      <OfPeak part={part} />
+      {decode && stat.sequences?.itl && (
+        <Percentiles
+          word="ITL"
+          help="inter-token latency: time from one token of a request to the next"
+          s={stat.sequences.itl}
+          name="sequences.itl"
+        />
       )}
       <Box label="steps">
         <Fig v={ps.steps} f={count} name={`${name}.steps`} />
@@ -160,6 +163,81 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
         <Fig v={ps.tokens} f={count} name={`${name}.tokens`} />
       </Box>
     </div>
+  )
+}
+
+interface Spread {
+  mean_ns: number | null
+  p50_ns: number | null
+  p95_ns: number | null
+  p99_ns: number | null
+}
+
+/** What is known of a latency's spread; few values have no percentiles. */
+function Percentiles({
+  word,
+  help,
+  s,
+  name,
+  n,
+}: {
+  word: string
+  help: string
+  s: Spread
+  name: string
+  n?: number
+}) {
+  if (n === 1 || s.p50_ns == null)
+    return (
+      <Box label={n === 1 ? word : `${word}, mean`} help={help}>
+        <Fig v={s.mean_ns ?? s.p50_ns} f={dur} name={`${name}.${s.mean_ns != null ? 'mean' : 'p50'}_ns`} />
+      </Box>
+    )
+  const of = n ? ` of ${n}` : ''
+  return (
+    <>
+      {(['p50', 'p95', 'p99'] as const).map((p) =>
+        s[`${p}_ns`] == null ? null : (
+          <Box
+            key={p}
+            label={`${word} ${p}${p === 'p50' ? of : ''}`}
+            help={`${help}; ${p === 'p50' ? 'median' : p}, within 1 %`}
+          >
+            <Fig v={s[`${p}_ns`]} f={dur} name={`${name}.${p}_ns`} />
+          </Box>
+        ),
+      )}
+    </>
+  )
+}
+
+/** How much of the machine's peak is reached, by what bounds the phase; a hint where no peak is known. */
+function OfPeak({ part }: { part: PhasePart }) {
+  const { ps, name, verdict } = part
+  const compute = verdict?.bound === 'compute' || (verdict?.bound !== 'memory' && ps.phase !== 'decode')
+  const r = compute ? ps.compute : ps.bandwidth
+  if (!r) return null
+  const at = compute ? 'compute' : 'bandwidth'
+  const rate = compute ? gflops : gbps
+  if (r.share_of_peak == null)
+    return (
+      <Box
+        label={compute ? 'compute' : 'bandwidth'}
+        help="Peaks of this machine are not measured: run `profinfer peaks` on it, then stat or report again."
+      >
+        <Fig v={r.achieved} f={rate} name={`${name}.${at}.achieved`} />
+        <span class="hint">
+          of peak: run <code>profinfer peaks</code>
+        </span>
+      </Box>
+    )
+  return (
+    <Box
+      label={`of peak ${compute ? 'compute' : 'bandwidth'}`}
+      help={`${rate(r.achieved)} of ${rate(r.peak)}, over the whole time of the steps`}
+    >
+      <Fig v={r.share_of_peak} f={share} name={`${name}.${at}.share_of_peak`} />
+    </Box>
   )
 }
 

@@ -24,7 +24,8 @@ export function Summary({ report, a, b }: ViewProps) {
 
 function nothing(run: Run): string {
   const s = run.stats.weight
-  if (s.lost.truncated && s.run.dur_ns === 0) return 'Nothing was recorded before this trace was cut.'
+  if (s.lost.truncated && s.run.dur_ns === 0)
+    return 'Nothing was recorded before this recording was truncated.'
   if (s.outside_steps)
     return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
   return 'No step was seen: the engine computed nothing while it was recorded. Record while it answers a request.'
@@ -50,8 +51,8 @@ function One({ run, several }: { run: Run; several: boolean }) {
       )}
       <section>
         <h2>
-          Most worth looking at{' '}
-          <span class="dim sub">with the time that each could give back in this run, at most</span>
+          Top opportunities{' '}
+          <span class="dim sub">upper bound of the time saved per step, and its share of the phase</span>
         </h2>
         <Findings stat={s} keep={keep} />
       </section>
@@ -60,7 +61,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
           .filter((p) => (p.ps.rows ?? []).length > 0)
           .map((p) => (
             <div key={p.name}>
-              <h2>Heaviest in {p.title.toLowerCase()}</h2>
+              <h2>Top operators in {p.title.toLowerCase()}</h2>
               <Heaviest part={p} keep={keep} />
             </div>
           ))}
@@ -88,7 +89,7 @@ function Rests({ list }: { list: PhasePart[] }) {
     <section class="phases">
       {some.map((p) => (
         <div key={p.name}>
-          <h2>What the verdict on {p.title.toLowerCase()} rests on</h2>
+          <h2>Evidence for the verdict on {p.title.toLowerCase()}</h2>
           <EvidenceTable part={p} />
         </div>
       ))}
@@ -139,13 +140,13 @@ function Two({ a, b }: { a: Run; b: Run }) {
         </div>
       ))}
       <h2>
-        Most worth looking at{' '}
-        <span class="dim sub">with the time that each could give back in its run, at most</span>
+        Top opportunities{' '}
+        <span class="dim sub">upper bound of the time saved per step, and its share of the phase</span>
       </h2>
       {side((x) => (
         <Findings stat={x.s} keep={runAlone(x.run, true)} />
       ))}
-      <h2>Heaviest operators</h2>
+      <h2>Top operators</h2>
       {side((x, i) =>
         all.map(
           (pair, n) =>

@@ -7,7 +7,7 @@ import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import { Prose } from './say'
-import { boundWords, Sure } from './verdict'
+import { boundWords, Confidence } from './verdict'
 
 const colors: Record<string, [string, string]> = {
   memory: ['#0072b2', '#4ba3db'],
@@ -20,15 +20,15 @@ const colors: Record<string, [string, string]> = {
 const grey: [string, string] = ['#b9bfc7', '#59626e']
 
 const what: Record<string, string> = {
-  weight_matmul: 'products with weights',
-  attention: 'attention itself',
+  weight_matmul: 'weight matmul',
+  attention: 'attention',
   other: 'other operators',
   backends: 'graphs on other backends',
   probes: 'probes of this recording',
-  wait: 'threads wait for each other',
+  wait: 'barrier wait',
   sleep: 'threads sleep',
-  disk: 'pages are read from disk',
-  contention: 'others have a thread’s CPU',
+  disk: 'disk reads',
+  contention: 'CPU contention',
   outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
@@ -64,7 +64,7 @@ export function Whole({ stat }: { stat: SummaryStat }) {
           <p class="why dim">
             {v.confidence && (
               <>
-                How sure: <Sure sure={v.confidence} />.{' '}
+                Confidence: <Confidence level={v.confidence} />.{' '}
               </>
             )}
             <Prose text={v.why} names={v.names} />

@@ -270,7 +270,7 @@ export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: TabContext; 
       const xs = steps.map((p) => p.id)
       const ys = steps.map((p) => value(p)! / unit.div)
       layers.push({
-        name: c.name || (what === 'bytes' ? 'bytes a step' : 'new experts a step'),
+        name: c.name || (what === 'bytes' ? 'bytes per step' : 'new experts per step'),
         color: colors[c.index],
         kind: steps.length > 600 ? 'line' : 'points',
         size: steps.length > 200 ? 2 : 3,
@@ -307,7 +307,7 @@ export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: TabContext; 
       }
       x={{ label: 'step (number in the recording)', fmt: plain, whole: true }}
       y={{
-        label: what === 'bytes' ? `bytes a step (${unit.name})` : 'new experts a step',
+        label: what === 'bytes' ? `bytes a step (${unit.name})` : 'new experts per step',
         fmt: plain,
         zero: true,
       }}

@@ -30,7 +30,7 @@ export function Experts(ctx: TabContext) {
     Promise.all(runs.map((r, i) => chosenOf(r, i, ctx.b ? names[i] : '', phaseOf(statBy(r, 'weight'), ctx)))),
   )
   if (error) return <Empty>Experts of this recording cannot be shown: {clean(error)}.</Empty>
-  if (!all) return <Empty>unpacking …</Empty>
+  if (!all) return <Empty>Loading …</Empty>
   const list = all.filter((c): c is Chosen => c != null && c.stat.layers.length > 0)
   const missing = runs.map((r, i) =>
     list.some((c) => c.index === i) ? null : (
@@ -157,7 +157,7 @@ function Facts({ c }: { c: Chosen }) {
       {s.not_seen > 0 && (
         <p class="note">
           {c.name && c.name + ': '}
-          {plural(s.not_seen, 'choice')} not wholly seen and left out.
+          {plural(s.not_seen, 'choice')} incomplete and left out.
         </p>
       )}
       {s.slots > 0 && (

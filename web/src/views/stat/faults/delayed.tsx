@@ -124,7 +124,7 @@ export function Delayed({ ctx, d }: { ctx: TabContext; d: MemorySeries }) {
               rows.reduce((n, r) => n + r.faulted, 0),
               'operator',
             )} lost ${inUnit(time)(lost)} ${time.name} in all. `
-          : 'How long faults took is not told by that kernel, so what operators lost is not known. '}
+          : 'How long faults took is not known: that kernel does not report it, so what operators lost is not known. '}
         An operator loses what its last thread would have arrived earlier; a fault of a thread that would have
         waited for the others anyway costs nothing.
       </p>

@@ -26,7 +26,7 @@ export function FaultsAndDisk(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('faults', runs)
   if (error) return <Empty>Page faults of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   if (data.every((d) => d == null)) {
     return (
@@ -122,7 +122,7 @@ function Facts({ s }: { s: MemoryStat }) {
           threads were in those recorded for <Fig v={s.wait_ns} f={dur} name="faults.wait_ns" /> in sum
         </span>
       ) : (
-        <span class="warn">how long they took is not told by that kernel</span>
+        <span class="warn">how long they took is not known: that kernel does not report it</span>
       )}
       <span>
         read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, of it by faults{' '}

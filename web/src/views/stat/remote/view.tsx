@@ -183,22 +183,32 @@ function Sums({ list }: { list: SummaryRemote[] }) {
       head: 'of client',
       help: 'the wire’s share',
       value: (r) => (r.client_ns ? (r.rpc_overhead_ns ?? 0) / r.client_ns : null),
-      cell: (r) => <Fig v={r.client_ns && r.rpc_overhead_ns != null ? r.rpc_overhead_ns / r.client_ns : null} f={share} />,
+      cell: (r) => (
+        <Fig
+          v={r.client_ns && r.rpc_overhead_ns != null ? r.rpc_overhead_ns / r.client_ns : null}
+          f={share}
+        />
+      ),
     },
-    time('request_ns', 'sent', 'from the begin of handing over to the server’s begin, queued included', small),
+    time(
+      'request_ns',
+      'sent',
+      'from the begin of handing over to the server’s begin, queued included',
+      small,
+    ),
     time('server_queue_ns', 'queued', 'of it, while the server still computed the graph before', small),
     time('response_ns', 'answered', 'from the server’s end to when the client knew', small),
     {
       key: 'to',
       head: 'to server',
-      help: 'bytes of tensors a step',
+      help: 'bytes of tensors per step',
       value: (r) => r.to_server_bytes_per_step,
       cell: (r) => <Fig v={r.to_server_bytes_per_step} f={bytes} />,
     },
     {
       key: 'from',
       head: 'from it',
-      help: 'bytes of tensors a step',
+      help: 'bytes of tensors per step',
       value: (r) => r.from_server_bytes_per_step,
       cell: (r) => <Fig v={r.from_server_bytes_per_step} f={bytes} />,
     },
@@ -245,7 +255,7 @@ function Rows({ run, r, ctx }: { run: Run; r: SummaryRemote; ctx: TabContext }) 
     },
     {
       key: 'calls',
-      head: 'calls a step',
+      head: 'calls per step',
       value: (x) => x.calls_per_step,
       cell: (x) => <Fig v={x.calls_per_step} f={num} />,
     },
@@ -287,7 +297,7 @@ function Rows({ run, r, ctx }: { run: Run; r: SummaryRemote; ctx: TabContext }) 
     },
     {
       key: 'wait',
-      head: 'wait',
+      head: 'barrier wait',
       value: (x) => x.wait_share,
       cell: (x) => <Fig v={x.wait_share} f={share} />,
     },

@@ -117,8 +117,8 @@ function One({ t }: { t: Target }) {
               <dt>again</dt>
               <dd>
                 <Fig v={s.recomputed_steps} f={count} name={name('recomputed_steps')} />{' '}
-                {s.recomputed_steps === 1 ? 'step' : 'steps'} computed once more what was accepted: the state could
-                not be wound back
+                {s.recomputed_steps === 1 ? 'step' : 'steps'} computed once more what was accepted: the state
+                could not be wound back
               </dd>
             </>
           )}
@@ -293,7 +293,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
         p.steps === 1
           ? `step ${count(p.step)}`
           : `steps ${count(p.step)} to ${count(p.last_step)}, ${count(p.steps)} that verify`
-      return `${one ? '' : t.name + ': '}${step} at ${dur(p.start_ns - from(t))}: ${p.seen_drafted > 0 ? `${count(p.accepted)} of ${count(p.seen_drafted)} accepted (${share(p.accepted_share)})` : 'outcome not seen'}; verifying ${dur(p.verify_ns / p.steps)}${p.draft_ns != null ? `, the draft ${dur(p.draft_ns / p.steps)}` : ''}${p.steps > 1 ? ' a step' : ''}`
+      return `${one ? '' : t.name + ': '}${step} at ${dur(p.start_ns - from(t))}: ${p.seen_drafted > 0 ? `${count(p.accepted)} of ${count(p.seen_drafted)} accepted (${share(p.accepted_share)})` : 'outcome not seen'}; verifying ${dur(p.verify_ns / p.steps)}${p.draft_ns != null ? `, the draft ${dur(p.draft_ns / p.steps)}` : ''}${p.steps > 1 ? ' per step' : ''}`
     }
   const pick = (list: Layer[]) => (layer: number, i: number) => {
     const { t, p } = at(list, layer, i)

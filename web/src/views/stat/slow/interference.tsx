@@ -140,14 +140,14 @@ function Takers({ by }: { by: SlowInterferer[] }) {
     },
     {
       key: 'preempted_threads',
-      head: 'threads that had no CPU',
+      head: 'threads preempted',
       text: true,
       value: (x) => x.preempted_threads[0]?.name,
       cell: (x) => paid(x.preempted_threads, 2),
     },
     {
       key: 'waiting_threads',
-      head: 'threads that waited for them',
+      head: 'threads delayed',
       text: true,
       value: (x) => x.waiting_threads[0]?.name,
       cell: (x) => paid(x.waiting_threads, 2),

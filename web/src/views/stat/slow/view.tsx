@@ -21,7 +21,7 @@ export function SlowSteps(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('slow', runs)
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   const colors = colorsOf(theme, data)
   return (
@@ -65,7 +65,7 @@ function One({
           <>
             <span>
               <Fig v={s.slow_steps} f={count} name="slow_steps" /> of {plural(s.steps, 'step')} took over{' '}
-              {num(s.over_share * 100)} % longer than the neighbours:
+              {num(s.over_share * 100)} % longer than their local baseline:
             </span>
             <span>
               <Fig v={s.excess_ns} f={dur} name="excess_ns" /> in all,{' '}
@@ -75,8 +75,8 @@ function One({
         ) : (
           <span>
             {s.steps > 0
-              ? `No step is slower than its neighbours by more than ${num(s.over_share * 100)} %`
-              : 'No step could be compared with its neighbours'}
+              ? `No step is slower than its local baseline by more than ${num(s.over_share * 100)} %`
+              : 'No step could be compared with a local baseline'}
             {s.next_share != null && s.next_share > 0 && (
               <>
                 : the slowest by <Fig v={s.next_share} f={share} />
@@ -88,13 +88,11 @@ function One({
       </p>
       {s.steps_without_baseline > 0 && (
         <p class="note">
-          {plural(s.steps_without_baseline, 'step')} had fewer than four neighbours of the same kind and{' '}
+          {plural(s.steps_without_baseline, 'step')} had fewer than four comparable steps nearby and{' '}
           {s.steps_without_baseline === 1 ? 'is' : 'are'} not judged.
         </p>
       )}
-      {s.partial_steps > 0 && (
-        <p class="note">{plural(s.partial_steps, 'step')} not wholly seen, not judged.</p>
-      )}
+      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'step')} incomplete, not judged.</p>}
       {s.steps > 0 && !s.has_sched && (
         <p class="note">
           Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told
@@ -208,7 +206,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
       cell: (x) => <Fig v={x.position} f={count} />,
     },
     time('dur_ns', 'took', 'the step’s duration'),
-    time('baseline_ns', 'neighbours', 'mean of the neighbours nearest to their median'),
+    time('baseline_ns', 'local baseline', 'mean of the middle quarter of comparable steps before and after'),
     time('excess_ns', 'excess', 'what it took beyond'),
     {
       key: 'parts',
