@@ -16,44 +16,53 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
+// uneven records steps of which no two take the same time: another process has a CPU for ever longer.
+func uneven(t *testing.T, n int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	sh := &profiletest.Other{TID: 77, Comm: "sh", Prio: 120}
+	c := &profiletest.Crowd{PID: 500, Threads: 2, CPUs: 2, Steps: n, Work: 10,
+		Seats: func(tick int) []profiletest.Seat {
+			s := []profiletest.Seat{{Thread: 1}, {Thread: 2}}
+			if tick%90 < tick/90*2%85 {
+				s[1] = profiletest.Seat{Other: sh}
+			}
+			return s
+		}}
+	if err := profiletest.Record(&b, func(*profiletest.Recorder) {},
+		func(r *profiletest.Recorder, _ *profiletest.Player) error { return c.Play(r) }); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // TestQuantiles compares the distributions of steps in the statistics with those of the exported steps, sorted.
 func TestQuantiles(t *testing.T) {
-	for name, few := range map[string]bool{"plain": false, "requests-many": false,
-		"one-step": true} {
-		t.Run(name, func(t *testing.T) {
-			trial, ok := profiletest.TrialNamed(name)
-			var b bytes.Buffer
-			if err := trial.Write(&b); !ok || err != nil {
-				t.Fatal(name, err)
-			}
-			r, err := trace.NewReader(bytes.NewReader(b.Bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := stat.New(stat.Options{})
-			h, err := profile.Replay(r, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			steps := rows(t, export(t, b.Bytes(), "steps", "ndjson"))
-			st := s.Finish(h)
-			compared := 0
-			for i := range st.Phases {
-				compared += quantiles(t, &st.Phases[i], steps, len(st.Models) < 2)
-			}
-			if compared == 0 != few {
-				t.Errorf("%d quantiles compared", compared)
-			}
-		})
+	for _, c := range []struct{ steps, tails int }{{5, 0}, {15, 0}, {20, 2}, {60, 2}, {99, 2}, {150, 4}} {
+		b := uneven(t, c.steps)
+		r, err := trace.NewReader(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stat.New(stat.Options{})
+		h, err := profile.Replay(r, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := s.Finish(h)
+		compared := 0
+		for i := range st.Phases {
+			compared += quantiles(t, &st.Phases[i], rows(t, export(t, b, "steps", "ndjson")))
+		}
+		if compared != c.tails {
+			t.Errorf("%d steps: %d tails compared, want %d", c.steps, compared, c.tails)
+		}
 	}
 }
 
 // quantiles returns how many tails it compared.
-func quantiles(t *testing.T, ps *summary.Phase, steps []map[string]any, oneModel bool) (compared int) {
+func quantiles(t *testing.T, ps *summary.Phase, steps []map[string]any) (compared int) {
 	t.Helper()
-	if !oneModel || ps.OnlyPartial {
-		return 0
-	}
 	num := func(v any) float64 {
 		n, _ := v.(json.Number)
 		f, err := n.Float64()
