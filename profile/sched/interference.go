@@ -146,8 +146,8 @@ func (f *Follower) Since() []Culprit {
 	return c
 }
 
-// Holders calls each for the CPUs that were seen between two times, with how long computing threads and threads of
-// other processes had them, and how long they were idle. The rest of the time was not seen.
+// Holders calls each for the CPUs that were seen between two times, with how long computing threads and
+// threads of other processes had them, and how long they were idle. The rest of the time was not seen.
 func (f *Follower) Holders(from, to int64, each func(cpu uint16, own, others, idle int64)) {
 	for cpu := range f.Seats.cpus {
 		var own, others, idle int64

@@ -55,8 +55,8 @@ func (c *cpuSum) step(b *statState, s *profile.Step, ops []*profile.Op) {
 	})
 }
 
-// finish returns nil where nothing is known: without scheduling events a thread's time includes what it was off
-// its CPU.
+// finish returns nil where nothing is known: without scheduling events a thread's time includes what it was
+// off its CPU.
 func (c *cpuSum) finish(b *Builder, machine int) *summary.CPUUse {
 	if c.dur <= 0 || !b.sched.Any {
 		return nil
@@ -70,7 +70,8 @@ func (c *cpuSum) finish(b *Builder, machine int) *summary.CPUUse {
 		engine := float64(x.own+min(max(0, x.ops-x.own), unseen)) / float64(c.dur)
 		u.Busy += engine
 		if engine > 0 {
-			u.Each = append(u.Each, summary.CPU{CPU: int(cpu), Engine: engine, Others: num.Share(x.others, c.dur)})
+			u.Each = append(u.Each,
+				summary.CPU{CPU: int(cpu), Engine: engine, Others: num.Share(x.others, c.dur)})
 		}
 	}
 	slices.SortFunc(u.Each, func(a, b summary.CPU) int { return cmp.Compare(a.CPU, b.CPU) })

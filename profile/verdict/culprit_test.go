@@ -36,7 +36,8 @@ func TestRanThere(t *testing.T) {
 		for _, x := range c.instead {
 			m[sched.CulpritKey{Comm: x.Comm, Own: x.Own}] = x
 		}
-		if text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}, 0); text != c.want || len(names) != c.names {
+		text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}, 0)
+		if text != c.want || len(names) != c.names {
 			t.Errorf("%s: %q %v, want %q", c.what, text, names, c.want)
 		}
 	}

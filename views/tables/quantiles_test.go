@@ -36,7 +36,7 @@ func uneven(t *testing.T, n int) []byte {
 	return b.Bytes()
 }
 
-// TestQuantiles compares the distributions of steps in the statistics with those of the exported steps, sorted.
+// TestQuantiles compares the distributions of steps in the statistics with the exported steps, sorted.
 func TestQuantiles(t *testing.T) {
 	for _, c := range []struct{ steps, tails int }{{5, 0}, {15, 0}, {20, 2}, {60, 2}, {99, 2}, {150, 4}} {
 		b := uneven(t, c.steps)
