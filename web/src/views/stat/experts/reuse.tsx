@@ -307,7 +307,7 @@ export function BySteps({ list, ctx, what }: { list: Chosen[]; ctx: TabContext; 
       }
       x={{ label: 'step (number in the recording)', fmt: plain, whole: true }}
       y={{
-        label: what === 'bytes' ? `bytes a step (${unit.name})` : 'new experts per step',
+        label: what === 'bytes' ? `bytes per step (${unit.name})` : 'new experts per step',
         fmt: plain,
         zero: true,
       }}

@@ -19,12 +19,12 @@ export const words: Record<string, [string, string]> = {
   experts: ['Experts not used lately', 'experts'],
   imbalance: ['Load imbalance: a thread arrived late at the barrier, on its CPU', 'load imbalance'],
   kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['The graph was made anew', 'new graph'],
+  graph_rebuilt: ['Graph rebuilt', 'new graph'],
   backend: ['Graphs of other backends', 'backend'],
-  copies: ['Between the graphs of per step: copies', 'copies'],
+  copies: ['Between graphs: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
   steal: ['The hypervisor ran something else', 'steal'],
-  unattributed: ['Unexplained', 'unexplained'],
+  unattributed: ['Unattributed', 'unattributed'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
 export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)

@@ -118,7 +118,7 @@ function Causes({ s }: { s: Slow }) {
   const cols: Column<SlowPart>[] = [
     {
       key: 'cause',
-      head: 'what the excess went to',
+      head: 'cause of excess latency',
       text: true,
       value: (c) => causeName(c.cause),
       cell: (c) => (
@@ -210,7 +210,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
     time('excess_ns', 'excess', 'what it took beyond'),
     {
       key: 'parts',
-      head: 'of it',
+      head: 'cause',
       text: true,
       value: (x) => x.parts[0]?.cause,
       cell: (x) => (
@@ -227,7 +227,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
     },
     {
       key: 'ops',
-      head: 'longest beyond the usual',
+      head: 'largest operator regressions',
       text: true,
       value: (x) => x.operators[0]?.name,
       cell: (x) =>
