@@ -148,6 +148,11 @@ var places = []string{
 	"views/dot",
 	"views/perfetto",
 	"views/pprof",
+	"web/src/api",
+	"web/src/lib",
+	"web/src/ui",
+	"web/src/views/stat",
+	"web/src/views/summary",
 	"docs/tables.md",
 	"views/tables",
 }

@@ -61,16 +61,17 @@ export function tests({ pages }) {
   return all
 }
 
-/** Where there are no experts there is no tab, and an address of another recording says why. */
+/** Where there are no experts the tab is greyed and says why, as does an address of another recording. */
 async function empty(browser, p) {
   const { page, context, wrong } = await open(browser, p.url)
   await ready(page, 'summary')
   await go(page, '#stat')
-  if (await page.locator('#view nav.sub a', { hasText: 'Experts' }).count())
-    wrong.push('there is a tab for experts')
+  const tab = page.locator('#view nav.sub a.nothing', { hasText: 'Experts' })
+  if ((await tab.count()) !== 1 || !(await tab.getAttribute('title')))
+    wrong.push('the tab for experts is not greyed out with a reason')
   await go(page, '#stat?tab=experts')
   const text = await page.locator('#view .page').innerText()
-  if (!/No choice of experts was recorded|No step was seen/.test(text))
+  if (!/No choice of experts was recorded|The model has no experts|No step was seen/.test(text))
     wrong.push(`it says ${text.slice(0, 200)}`)
   wrong.push(...(await check(page)))
   await context.close()

@@ -74,7 +74,7 @@ export const flops = (v: N): string =>
         [1e3, 'kFLOP'],
         [1, 'FLOP'],
       ])
-export const intensity = (v: N): string => (v == null ? unknown : `${num(v)} FLOP/B`)
+export const intensity = (v: N): string => (v == null ? unknown : `${num(v)} FLOP/byte`)
 
 /** How much b differs from a, in parts of a: "+4.2 %". */
 export function delta(a: N, b: N): string {

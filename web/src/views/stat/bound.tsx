@@ -10,15 +10,14 @@ import type { RowPair } from './rows'
 const names: Record<SummaryBound, string> = {
   memory: 'memory',
   compute: 'compute',
-  wait: 'waiting',
+  wait: 'barrier wait',
   disk: 'disk',
-  contention: 'interference',
+  contention: 'CPU contention',
   outside: 'outside operators',
   mixed: 'several',
-  unknown: 'not known',
+  unknown: 'unknown',
   '': '',
 }
-const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
 function boundText(b: SummaryRowVerdict): string {
   const name = (x: SummaryBound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
@@ -43,16 +42,15 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
       key: 'bound' + suffix,
       head: 'bound',
       text: true,
-      help: 'what its time follows from, and how sure that is',
+      help: 'what limits its time, and the confidence in that',
       value: (p) => bound(p)?.bound,
       cell: (p) => {
         const b = bound(p)
         return b ? (
-          <span title={clean([b.confidence && `how sure: ${b.confidence}`, b.why].filter(Boolean).join('. '))}>
-            {boundText(b)}{' '}
-            <span class="dim" aria-hidden="true">
-              {levels[b.confidence] ?? ''}
-            </span>
+          <span
+            title={clean([b.confidence && `confidence: ${b.confidence}`, b.why].filter(Boolean).join('. '))}
+          >
+            {boundText(b)} {b.confidence && <span class="dim">({clean(b.confidence)})</span>}
           </span>
         ) : null
       },

@@ -26,7 +26,7 @@ interface Figure {
 }
 
 const figures: Figure[] = [
-  { key: 'calls_per_step', head: 'calls/step', kind: 'count', set: 'time', help: 'operators a step' },
+  { key: 'calls_per_step', head: 'calls/step', kind: 'count', set: 'time', help: 'operators per step' },
   {
     key: 'dur_per_step_ns',
     head: 'per step',
@@ -69,7 +69,7 @@ const figures: Figure[] = [
   },
   {
     key: 'flop_per_byte',
-    head: 'FLOP/B',
+    head: 'FLOP/byte',
     kind: 'rate',
     good: true,
     set: 'rates',

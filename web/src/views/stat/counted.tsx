@@ -59,7 +59,7 @@ export function Counted(ctx: TabContext) {
   const ratios = metrics.filter((m) => m.kind !== 'count')
   const drawn = useMemo(() => ratios.map((m) => plotOf(m, items, theme)), [items, theme])
   if (error) return <p class="dim">The counters cannot be shown: {error}.</p>
-  if (!data) return <p class="dim">unpacking …</p>
+  if (!data) return <p class="dim">Loading …</p>
   const teams = [...new Set(items.map((x) => x.threads))]
   const sort = sortOrder(ctx.params.sort) ?? { key: 'threads', up: true }
   return (

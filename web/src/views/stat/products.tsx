@@ -74,7 +74,7 @@ export function Products(ctx: TabContext) {
   if (items.length === 0) {
     return (
       <p class="dim">
-        No matrix product was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not
+        No weight matmul was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not
         recorded, or run on a backend whose operators cannot be seen.
       </p>
     )
@@ -83,7 +83,7 @@ export function Products(ctx: TabContext) {
     'time',
     shown.map((p) => p.mean_ns),
   )
-  const y = { label: `mean time of a product (${tu.name})`, fmt: axisFmt(tu), log: true }
+  const y = { label: `mean time of a matmul (${tu.name})`, fmt: axisFmt(tu), log: true }
   const pick = (of: Item[][]) => (l: number, i: number) => ctx.set({ sel: of[l]?.[i]?.id }, true)
   const sort = sortOrder(ctx.params.sort) ?? { key: 'sum_ns', up: false }
   return (
@@ -99,22 +99,22 @@ export function Products(ctx: TabContext) {
         </span>
         <input
           type="search"
-          placeholder="filter products"
-          aria-label="filter products"
+          placeholder="filter matmuls"
+          aria-label="filter matmuls"
           value={ctx.params.filter ?? ''}
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
       </div>
       {dropped > 0 && (
         <p class="note">
-          {count(dropped)} products are of kinds beyond the 4,096 that are told apart, and are not shown.
+          {count(dropped)} matmuls are not shown, as more than 4,096 kinds cannot be distinguished.
         </p>
       )}
       <div class="pair">
         <Plot
           id="work"
-          title="Time of a matrix product against its work"
-          about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
+          title="Time of a matmul vs. its work"
+          about={`m · n · k multiplications and additions. A point is a matmul of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }}
           y={y}
           layers={work.layers}
@@ -127,10 +127,10 @@ export function Products(ctx: TabContext) {
         />
         <Plot
           id="bytes"
-          title="Time of a matrix product against its bytes"
-          about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
+          title="Time of a matmul vs. its bytes"
+          about={`Bytes moved (min). ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
           x={{
-            label: 'bytes read and written at least',
+            label: 'bytes moved (min)',
             fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '),
             log: true,
             binary: true,
@@ -150,7 +150,7 @@ export function Products(ctx: TabContext) {
           rows={shown}
           columns={cols}
           id={(p) => p.id}
-          label="matrix products"
+          label="weight matmuls"
           sort={sort.key}
           up={sort.up}
           selected={ctx.params.sel}

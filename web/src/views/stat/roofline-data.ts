@@ -97,7 +97,7 @@ export function roofLayers(
       if (start >= hi) continue
       layers.push({ ...line, name: 'compute', xs: [start, hi], ys: [e.rate, e.rate] })
       if (ridge != null && ridge > lo && !e.ceiling)
-        first.push({ kind: 'dot', text: `ridge ${num(ridge)} FLOP/B`, at: [[ridge, e.rate]] })
+        first.push({ kind: 'dot', text: `ridge ${num(ridge)} FLOP/byte`, at: [[ridge, e.rate]] })
       notes.push({
         kind: 'level',
         text: text(`${num(e.rate)} ${unitName(e.units)}${e.units ? ' ' + e.units : ''}`),

@@ -33,7 +33,7 @@ const closed: Shape[] = ['circle', 'square', 'triangle', 'diamond']
 export function Roofline(ctx: TabContext) {
   const { data, error } = useSections('roofline', ctx.b ? [ctx.a, ctx.b] : [ctx.a])
   if (error) return <p class="dim">The roofline cannot be shown: {error}.</p>
-  if (!data) return <p class="dim">unpacking …</p>
+  if (!data) return <p class="dim">Loading …</p>
   return <Drawn ctx={ctx} data={data} />
 }
 
@@ -149,23 +149,19 @@ function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
           list.some((g) => g.only_partial) && (
             <p class="note" key={i}>
               {two && `${names[i]}: `}No step of{' '}
-              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} was wholly
-              seen: figures can be too low.
+              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} is
+              complete: figures can be too low.
             </p>
           ),
       )}
-      {off > 0 && (
-        <p class="note">
-          {count(off)} operators are of kinds beyond those that are told apart, and have no point.
-        </p>
-      )}
+      {off > 0 && <p class="note">{count(off)} operators have no point, as they are of too many kinds.</p>}
       <div class="pair roofline">
         <Plot
           id="roofline"
           title="Roofline"
-          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the roofs: bytes from memory (slanted), operations (level).' : 'No roof is drawn.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
-          x={{ label: 'intensity (FLOP/B)', fmt: tick, log: true }}
-          y={{ label: 'rate (GFLOP/s)', fmt: tick, log: true }}
+          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the roofline: memory bandwidth (slanted), compute (level). Bytes are the algorithmic minimum, not measured DRAM traffic.' : 'No roofline is drawn: run profinfer peaks.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
+          x={{ label: 'Arithmetic intensity (FLOP/byte)', fmt: tick, log: true }}
+          y={{ label: 'Performance (GFLOP/s)', fmt: tick, log: true }}
           layers={drawn.layers}
           notes={drawn.notes}
           height={460}
@@ -357,12 +353,12 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
             <th class="text">weights</th>
             <th title="bytes from memory">GB/s</th>
             {stream && <th title="each thread reads one place after the other">one stream</th>}
-            <th>rate</th>
+            <th>peak</th>
             <th class="text">of</th>
             {matrix && (
               <th title="instructions for small matrices: code that has none stops at the rate">matrix</th>
             )}
-            <th title="intensity at which both roofs meet">ridge FLOP/B</th>
+            <th title="ridge point: arithmetic intensity at which both lines meet">ridge point, FLOP/byte</th>
           </tr>
         </thead>
         <tbody>
@@ -465,26 +461,26 @@ function columnsOf(ps: Item[], names: [string, string] | null, threads: boolean)
         </>
       ),
     },
-    n('flop_per_byte', 'FLOP/B', 'intensity: operations for each byte', '≥'),
+    n('flop_per_byte', 'FLOP/byte', 'arithmetic intensity: operations per byte', '≥'),
     n(
       'gflop_per_s',
       'GFLOP/s',
       'operations divided by the duration, of operators whose bytes are known too',
       '',
     ),
-    n('gb_per_s', 'GB/s', 'bytes that must be read and written at least, divided by the duration', '≤'),
+    n('gb_per_s', 'GB/s', 'bytes moved (min) / duration', '≤'),
     {
       key: 'limit',
-      head: 'lower roof',
+      head: 'limit',
       text: true,
-      help: 'the roof that is lower at this intensity',
+      help: 'the roofline at this arithmetic intensity',
       value: (p) => p.limit,
       cell: (p) => p.limit || <span class="dim">–</span>,
     },
     {
       key: 'of_peak',
-      head: 'of it',
-      help: 'rate / lower roof; above 100 %: data stayed in a cache',
+      head: '% of peak',
+      help: 'performance / roofline; above 100 %: data stayed in a cache',
       value: (p) => p.of_peak,
       cell: (p) => <Fig v={p.of_peak} f={share} />,
     },

@@ -165,10 +165,10 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
       cell: (r) => <Fig v={r.operators} f={count} />,
     })
     cols.push(
-      time('matmul_ns', 'matmul', 'matrix products with weights'),
-      time('attn_ns', 'attention', 'attention itself: scores, softmax, values'),
+      time('matmul_ns', 'matmul', 'weight matmuls'),
+      time('attn_ns', 'attention', 'attention: QKᵀ, softmax, V'),
       time('other_ns', 'other', 'all other operators'),
-      time('outside_operators_ns', 'gaps', 'time in no operator'),
+      time('outside_operators_ns', 'outside', 'time outside operators'),
     )
     cols.push({
       key: 'gb_per_s',

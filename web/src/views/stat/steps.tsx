@@ -144,7 +144,7 @@ export function Steps(ctx: TabContext) {
       {d.attn.length > 0 && (
         <Plot
           id="attention"
-          title={`Attention itself, a step, against ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
+          title={`Attention per step vs. ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
           about={d.growth}
           x={{
             label: axes[x],
@@ -269,14 +269,14 @@ function build(
   }
   if (!pb && !log) {
     const parts: [string, string, (p: SeriesStepPoint) => number | null][] = [
-      ['attention itself', c.attn, (p) => p.attn_ns],
-      ['products with weights', c.matmul, (p) => p.matmul_ns],
+      ['attention', c.attn, (p) => p.attn_ns],
+      ['weight matmul', c.matmul, (p) => p.matmul_ns],
       ['other operators', c.other, (p) => p.other_ns ?? 0],
     ]
     if (all.some((s) => (s.p.backends_ns ?? 0) > 0))
       parts.push(['graphs on other backends', c.backends, (p) => p.backends_ns])
     parts.push([
-      'gaps and probes',
+      'outside operators, probes',
       c.rest,
       (p) =>
         p.matmul_ns == null
@@ -304,8 +304,8 @@ function build(
       s.xs.length === 0
         ? ''
         : bars
-          ? ' Bars: what each was made of; operators without what their probes took.'
-          : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.'
+          ? ' Bars: what each was made of; operators without probe overhead.'
+          : ' Areas: what they were made of, mean of nearby steps; operators without probe overhead.'
     const base: number[] = s.xs.map(() => 0)
     parts.forEach(([name, color], k) => {
       if (s.xs.length === 0) return
@@ -383,7 +383,7 @@ function build(
     values.push(...ys)
     const color = pb ? rc[run] : c.attn
     attn.push({
-      name: pb ? names[run] : 'attention itself, a step',
+      name: pb ? names[run] : 'attention per step',
       color,
       kind: 'points',
       shape: run ? 'triangle' : 'circle',
@@ -451,7 +451,7 @@ function build(
       (cut ? ' The highest steps are cut off and marked at the upper edge.' : ''),
     growth: sentences.length
       ? sentences.join('. ') + '.'
-      : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the products with weights.',
+      : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the weight matmuls.',
   }
 }
 

@@ -44,7 +44,7 @@ export function Threads(ctx: TabContext) {
       <div class="legend">
         <Swatch shape="area" color={c.busy} name="busy: on a CPU, computing" />
         <Swatch shape="area" color={c.wait} name="wait: for the operator’s last thread" />
-        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its arrival" />
+        <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its barrier arrival" />
         <Swatch shape="area" color={c.idle} name="idle: in no operator" />
       </div>
       {!ctx.a.stats.weight.has_off_cpu && (
@@ -247,8 +247,8 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
         <span class="dim">
-          Bars of one length: all threads had the same work. Yellow: waiting for the others. Sorted by the
-          time lost to it.
+          Bars of one length: all threads had the same work. Yellow: barrier wait. Sorted by barrier wait;
+          times per step are thread-µs, summed over threads.
         </span>
       </div>
       {rows.length > 0 ? (
@@ -382,14 +382,14 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'runnable_ns',
-      head: 'no CPU for',
-      help: 'time in which it could run and did not',
+      head: 'runnable',
+      help: 'run-queue delay: ready to run, without a CPU',
       value: (t) => t.runnable_ns,
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
     {
       key: 'preempted_by',
-      head: 'there ran',
+      head: 'preempted by',
       text: true,
       value: () => null,
       cell: (t) => <span class="clip">{list(t.preempted_by, true)}</span>,
@@ -405,7 +405,9 @@ function Whole({ run, name }: { run: Run; name: string }) {
   return (
     <section>
       <h2>Threads over the whole recording{name && `, ${name}`}</h2>
-      {!s.has_sched && <p class="dim">Scheduling was not recorded: who ran instead is not known.</p>}
+      {!s.has_sched && (
+        <p class="dim">Scheduling was not recorded, so it is unknown what preempted threads.</p>
+      )}
       <Table
         rows={rows}
         columns={

@@ -8,8 +8,8 @@ import { go, href } from '../../ui/route'
 import { useSections } from '../../ui/use-section'
 import type { ViewProps } from '../../ui/view-props'
 import { modelName, type TabContext, type Params } from './context'
-import { Counted, hasCounters } from './counted'
-import { Experts, withExperts } from './experts/view'
+import { Counted } from './counted'
+import { Experts } from './experts/view'
 import { FaultsAndDisk } from './faults/view'
 import { Latency } from './latency'
 import { Backends } from './offload/view'
@@ -21,24 +21,9 @@ import { Roofline } from './roofline'
 import { SlowSteps } from './slow/view'
 import { Steps } from './steps'
 import { Tables } from './tables'
+import { groups, tabName, whyEmpty } from './tabs'
 import { Threads } from './threads'
 
-const tabs = [
-  ['tables', 'Tables'],
-  ['steps', 'Steps'],
-  ['products', 'Matrix products'],
-  ['roofline', 'Roofline'],
-  ['threads', 'Threads'],
-  ['counters', 'Counters'],
-  ['latency', 'Latency'],
-  ['requests', 'Requests'],
-  ['phases', 'Prefill against decode'],
-  ['slow', 'Slow steps'],
-  ['experts', 'Experts'],
-  ['faults', 'Faults and disk'],
-  ['backends', 'Backends'],
-  ['remote', 'Other processes'],
-] as const
 const sections = {
   tables: Tables,
   steps: Steps,
@@ -59,6 +44,9 @@ const sections = {
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
 
+/** Views that do not say themselves why they have nothing to show. */
+const silent = new Set<string>(['counters', 'experts'])
+
 export function Statistics({ report, a, b, route }: ViewProps) {
   const { data: series, error } = useSections('series', b ? [a, b] : [a])
   if (error)
@@ -67,7 +55,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         <Empty>The statistics of this recording cannot be shown: {error}.</Empty>
       </div>
     )
-  if (!series) return <Empty>unpacking …</Empty>
+  if (!series) return <Empty>Loading …</Empty>
 
   const choices: { phase: string; model: number | null }[] = []
   for (const r of b ? [a, b] : [a]) {
@@ -99,30 +87,35 @@ export function Statistics({ report, a, b, route }: ViewProps) {
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const counted = report.runs.some(hasCounters)
-  const experts = withExperts(report)
-  const tab =
-    Object.hasOwn(sections, params.tab ?? '') && (counted || params.tab !== 'counters')
-      ? (params.tab as keyof typeof sections)
-      : 'tables'
+  const known = params.tab === undefined || Object.hasOwn(sections, params.tab)
+  const tab = (known && params.tab !== undefined ? params.tab : 'tables') as keyof typeof sections
   const Section = sections[tab]
+  const why = whyEmpty(tab, report, b ? [a, b] : [a])
   return (
     <div class="stat" data-ready>
       <nav class="sub" aria-label="statistics">
-        {tabs.map(
-          ([key, name]) =>
-            (key !== 'counters' || counted) &&
-            (key !== 'experts' || experts) && (
-              <a
-                key={key}
-                href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
-                class={key === tab ? 'on' : ''}
-                aria-current={key === tab ? 'page' : undefined}
-              >
-                {name}
-              </a>
-            ),
-        )}
+        {groups.map(([group, tabs]) => (
+          <span key={group} class="group" role="group" aria-label={group}>
+            <span class="of" aria-hidden="true">
+              {group}
+            </span>
+            {tabs.map((key) => {
+              const why = whyEmpty(key, report, b ? [a, b] : [a])
+              return (
+                <a
+                  key={key}
+                  href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
+                  class={(key === tab ? 'on' : '') + (why ? ' nothing' : '')}
+                  aria-current={key === tab ? 'page' : undefined}
+                  title={why || undefined}
+                  aria-description={why || undefined}
+                >
+                  {tabName[key]}
+                </a>
+              )
+            })}
+          </span>
+        ))}
         {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
@@ -147,11 +140,18 @@ export function Statistics({ report, a, b, route }: ViewProps) {
         )}
       </nav>
       <div class="page">
+        {!known && (
+          <p class="note" role="status" data-no-tab>
+            ProfStat has no view “{clean(params.tab)}”; showing {tabName[tab]}.
+          </p>
+        )}
         {choices.length === 0 && tab !== 'faults' ? (
           <Empty>
             No step was seen in {clean(a.file)}
             {b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}
           </Empty>
+        ) : silent.has(tab) && why ? (
+          <Empty>{why}</Empty>
         ) : (
           <Section {...ctx} />
         )}
@@ -164,6 +164,6 @@ export function Statistics({ report, a, b, route }: ViewProps) {
 function lostText(r: Run): string {
   const l = r.stats.weight.lost
   if (l.damage) return `The file is damaged: ${clean(l.damage)}.`
-  if (l.events > 0) return `${l.events} events were lost.`
+  if (l.events > 0) return `${l.events} events were dropped.`
   return 'The engine may not have computed while it was recorded.'
 }

@@ -70,15 +70,17 @@ const grey: [string, string] = ['#8a8f98', '#8a8f98']
 export function Split({ part }: { part: PhasePart }) {
   const { ps, name } = part
   if (ps.matmul_share == null && ps.backends_share == null)
-    return <p class="dim">No operators were recorded of these steps: where their time goes is not known.</p>
+    return (
+      <p class="dim">Operators of these steps were not recorded, so it is unknown where their time goes.</p>
+    )
   const step = ps.traced_steps > 0 ? ps.traced_ns / ps.traced_steps : null
   const on =
     ps.backends?.length === 1 ? `graphs on ${clean(ps.backends[0].backend)}` : 'graphs on other backends'
   return (
     <>
       <div class="barhead">
-        {(ps.async_steps ?? 0) > 0 ? "a step's call (submit only)" : "a step's time"}
-        {step != null && <span class="dim">, {dur(step)} on average</span>}
+        {(ps.async_steps ?? 0) > 0 ? 'submit time per step' : 'time per step'}
+        {step != null && <span class="dim">, mean {dur(step)}</span>}
       </div>
       <Bar
         name={name}
@@ -86,26 +88,32 @@ export function Split({ part }: { part: PhasePart }) {
         label={`where the time of ${ps.phase} goes`}
         pieces={[
           {
-            label: 'products with weights',
+            label: 'weight matmul',
             share: ps.matmul_share,
             field: 'matmul_share',
             color: kindColors.matmul,
           },
           {
-            label: 'attention itself',
+            label: 'attention',
             share: ps.attn_share,
             field: 'attn_share',
             color: kindColors.attention,
           },
           { label: 'other operators', share: ps.other_share, field: 'other_share', color: kindColors.norm },
           { label: on, share: ps.backends_share, field: 'backends_share', color: kindColors.moe },
-          { label: 'outside operators', share: ps.outside_operators_share, field: 'outside_operators_share', color: grey, empty: true },
+          {
+            label: 'outside operators',
+            share: ps.outside_operators_share,
+            field: 'outside_operators_share',
+            color: grey,
+            empty: true,
+          },
           { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
         ]}
       />
       {ps.traced_steps < ps.steps && (
         <p class="dim">
-          Of {ps.traced_steps} of {ps.steps} steps; operators of the others were not recorded.
+          Operators of {ps.traced_steps} of {ps.steps} steps.
         </p>
       )}
     </>
@@ -117,27 +125,27 @@ export function Threads({ part, stat }: { part: PhasePart; stat: SummaryStat }) 
   if (ps.wait_share == null) return null
   return (
     <>
-      <div class="barhead">its threads' time in operators</div>
+      <div class="barhead">thread time in operators</div>
       <Bar
         name={name}
         of={null}
-        label={`how the threads of ${ps.phase} spend their time in operators`}
+        label={`thread time in operators of ${ps.phase}`}
         pieces={[
           {
-            label: stat.has_off_cpu ? 'busy' : 'busy, or off their CPU (not recorded)',
+            label: stat.has_off_cpu ? 'busy' : 'busy or off-CPU (not recorded)',
             share: Math.max(0, 1 - ps.wait_share - (ps.off_cpu_share ?? 0)),
             field: 'busy',
             color: ['#4b5563', '#aab2bd'],
           },
           {
-            label: 'wait for each other',
+            label: 'barrier wait',
             share: ps.wait_share,
             field: 'wait_share',
             color: ['#5c6570', '#9aa4b0'],
             empty: true,
           },
           {
-            label: 'off their CPU',
+            label: 'off-CPU',
             share: ps.off_cpu_share,
             field: 'off_cpu_share',
             color: kindColors.elementwise,

@@ -66,48 +66,54 @@ const perStep = (p: SummaryPhase) => (p.tokens == null || p.steps === 0 ? null :
 
 const figures: Row[] = [
   { label: 'tokens/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
-  { label: 'per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
-  { label: 'p95', f: dur, better: 'less', field: 'per_token_p95_ns', get: (p) => p.per_token_p95_ns },
-  { label: 'steps', f: count, better: 'neither', field: 'steps', get: (p) => p.steps },
-  { label: 'tokens a step', f: num, better: 'neither', field: '', get: perStep },
+  { label: 'mean per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
   {
-    label: 'products with weights, a token',
+    label: 'p95 per token',
+    f: dur,
+    better: 'less',
+    field: 'per_token_p95_ns',
+    get: (p) => p.per_token_p95_ns,
+  },
+  { label: 'steps', f: count, better: 'neither', field: 'steps', get: (p) => p.steps },
+  { label: 'tokens per step', f: num, better: 'neither', field: '', get: perStep },
+  {
+    label: 'weight matmul, per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.matmul_share, p),
   },
   {
-    label: 'attention itself, a token',
+    label: 'attention, per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.attn_share, p),
   },
   {
-    label: 'other operators, a token',
+    label: 'other operators, per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.other_share, p),
   },
   {
-    label: 'outside operators, a token',
+    label: 'outside operators, per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.outside_operators_share, p),
   },
   {
-    label: 'weights read at',
+    label: 'weight matmul bandwidth',
     f: gbps,
     better: 'more',
     field: 'matmul_gb_per_s',
     get: (p) => (p.phase === 'decode' ? p.matmul_gb_per_s : null),
   },
-  { label: 'threads wait', f: share, better: 'less', field: 'wait_share', get: (p) => p.wait_share },
+  { label: 'barrier wait', f: share, better: 'less', field: 'wait_share', get: (p) => p.wait_share },
   {
-    label: 'threads off their CPU',
+    label: 'off-CPU',
     f: share,
     better: 'less',
     field: 'off_cpu_share',
@@ -130,7 +136,8 @@ export function phasePairs(a: SummaryStat, b: SummaryStat): [PhasePart | null, P
 /** A sentence on one phase of two runs, from their figures alone. */
 export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string): string {
   const [x, y] = [pa.ps.tokens_per_s, pb.ps.tokens_per_s]
-  if (x == null || y == null || x <= 0 || y <= 0) return `The speed of ${pa.ps.phase} is not known of both.`
+  if (x == null || y == null || x <= 0 || y <= 0)
+    return `The throughput of ${pa.ps.phase} is not known for both recordings.`
   // The sentence is about the faster one: its figures come first, the other's after "against" and "instead
   // of".
   if (x > y) [pa, pb, a, b] = [pb, pa, b, a]
@@ -141,8 +148,8 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
   // What changed most of a step's time.
   const changed = (
     [
-      ['products with weights', 'matmul_share'],
-      ['attention itself', 'attn_share'],
+      ['weight matmul', 'matmul_share'],
+      ['attention', 'attn_share'],
       ['other operators', 'other_share'],
       ['time outside operators', 'outside_operators_share'],
     ] as const
@@ -152,7 +159,7 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
     .sort((p, q) => Math.abs(q.to! - q.from!) - Math.abs(p.to! - p.from!))
   const most = Math.max(pa.ps.per_token_ns ?? 0, pb.ps.per_token_ns ?? 0)
   if (changed.length > 0 && Math.abs(changed[0].to! - changed[0].from!) > 0.02 * most)
-    text += `; a token's ${changed[0].what} took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
+    text += `; ${changed[0].what} took ${dur(changed[0].to!)} per token instead of ${dur(changed[0].from!)}`
   const [ta, tb] = [perStep(pa.ps), perStep(pb.ps)]
   if (ta && tb && Math.abs(tb / ta - 1) > 0.01)
     text += `, in steps of ${num(tb)} tokens instead of ${num(ta)}`

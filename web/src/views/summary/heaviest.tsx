@@ -44,13 +44,13 @@ export function Heaviest({
         <thead>
           <tr>
             <th class="text">by weight</th>
-            <th>a step</th>
+            <th>per step</th>
             <th class="text">share</th>
-            {other && <th title="the other run's time a token against this one's">other run</th>}
-            <th title="bytes that must be moved at least / time">GB/s</th>
+            {other && <th title="time per token in the other run, relative to this one">other run</th>}
+            <th title="bytes moved (min) / time">GB/s</th>
             <th title="floating-point operations / time">GFLOP/s</th>
-            <th title="intensity: floating-point operations / bytes">FLOP/B</th>
-            <th title="threads wait for each other, of their time">wait</th>
+            <th title="arithmetic intensity: floating-point operations / bytes moved (min)">FLOP/byte</th>
+            <th title="barrier wait, share of thread time">barrier wait</th>
             <th></th>
           </tr>
         </thead>

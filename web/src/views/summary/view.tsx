@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The page's first view: what bounds the run, its key figures, where the time goes, what is worth a look.
+// The page's first view: what bounds the run, its key figures, where the time goes, top opportunities.
 import './summary.css'
 import type { Run } from '../../api/load'
+import { clean } from '../../lib/format'
 import type { ViewProps } from '../../ui/view-props'
 import { Compare, runLabels, phasePairs } from './compare'
 import { Findings } from './findings'
@@ -13,10 +14,15 @@ import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
 import { Whole } from './whole'
 
-export function Summary({ report, a, b }: ViewProps) {
+export function Summary({ report, a, b, route }: ViewProps) {
   const several = report.runs.length > 1
   return (
     <div class="page summary" data-ready>
+      {route.unknown && (
+        <p class="note" role="status" data-no-view>
+          The page has no view “{clean(route.unknown)}”; showing Summary.
+        </p>
+      )}
       {b ? <Two a={a} b={b} /> : <One run={a} several={several} />}
     </div>
   )
@@ -24,7 +30,7 @@ export function Summary({ report, a, b }: ViewProps) {
 
 function nothing(run: Run): string {
   const s = run.stats.weight
-  if (s.lost.truncated && s.run.dur_ns === 0) return 'Nothing was recorded before this trace was cut.'
+  if (s.lost.truncated && s.run.dur_ns === 0) return 'Nothing was recorded: this trace is truncated.'
   if (s.outside_steps)
     return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
   return 'No step was seen: the engine computed nothing while it was recorded. Record while it answers a request.'
@@ -50,8 +56,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
       )}
       <section>
         <h2>
-          Most worth looking at{' '}
-          <span class="dim sub">with the time that each could give back in this run, at most</span>
+          Top opportunities <span class="dim sub">upper bound of the time saved in this run</span>
         </h2>
         <Findings stat={s} keep={keep} />
       </section>
@@ -72,7 +77,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
           <Ran run={run} />
         </section>
         <section>
-          <h2>What was not seen</h2>
+          <h2>What was not recorded</h2>
           <Lost stat={s} />
         </section>
       </div>
@@ -88,7 +93,7 @@ function Rests({ list }: { list: PhasePart[] }) {
     <section class="phases">
       {some.map((p) => (
         <div key={p.name}>
-          <h2>What the verdict on {p.title.toLowerCase()} rests on</h2>
+          <h2>Evidence for the verdict on {p.title.toLowerCase()}</h2>
           <EvidenceTable part={p} />
         </div>
       ))}
@@ -139,8 +144,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
         </div>
       ))}
       <h2>
-        Most worth looking at{' '}
-        <span class="dim sub">with the time that each could give back in its run, at most</span>
+        Top opportunities <span class="dim sub">upper bound of the time saved in its run</span>
       </h2>
       {side((x) => (
         <Findings stat={x.s} keep={runAlone(x.run, true)} />
@@ -163,7 +167,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
       {side((x) => (
         <Ran run={x.run} />
       ))}
-      <h2>What was not seen</h2>
+      <h2>What was not recorded</h2>
       {side((x) => (
         <Lost stat={x.s} />
       ))}

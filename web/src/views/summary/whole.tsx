@@ -20,22 +20,22 @@ const colors: Record<string, [string, string]> = {
 const grey: [string, string] = ['#b9bfc7', '#59626e']
 
 const what: Record<string, string> = {
-  weight_matmul: 'products with weights',
-  attention: 'attention itself',
+  weight_matmul: 'weight matmul',
+  attention: 'attention',
   other: 'other operators',
   backends: 'graphs on other backends',
   probes: 'probes of this recording',
-  wait: 'threads wait for each other',
-  sleep: 'threads sleep',
-  disk: 'pages are read from disk',
-  contention: 'others have a thread’s CPU',
+  wait: 'barrier wait',
+  sleep: 'threads asleep',
+  disk: 'disk reads',
+  contention: 'CPU contention',
   outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
 const by: Partial<Record<SummaryBound, string>> = {
-  memory: 'reading: ',
-  compute: 'computing: ',
-  unknown: 'bound not known: ',
+  memory: 'memory-bound: ',
+  compute: 'compute-bound: ',
+  unknown: 'bound unknown: ',
 }
 
 const least = 0.002
@@ -64,7 +64,7 @@ export function Whole({ stat }: { stat: SummaryStat }) {
           <p class="why dim">
             {v.confidence && (
               <>
-                How sure: <Sure sure={v.confidence} />.{' '}
+                <Sure sure={v.confidence} />.{' '}
               </>
             )}
             <Prose text={v.why} names={v.names} />

@@ -240,7 +240,7 @@ function build(
         ? two
           ? ''
           : ` In ${share(whole > 0 ? fault / whole : null)} of their time at least one thread was in a major fault, or in one that read.`
-        : ' How long faults took is not told by that kernel.') +
+        : ' That kernel does not report how long faults took.') +
       (per > 1
         ? ` A point stands for up to ${count(per)} steps in succession, drawn at their mean; a click goes to the one that was longest in faults.`
         : ''),

@@ -167,7 +167,7 @@ export function Band({
             plural(s.nodes, 'node'),
             `layers ${layersText(s.layers)}`,
             `call ${dur(s.dur_ns)}`,
-            s.done_ns != null ? `until waited for ${dur(whole)}` : '',
+            s.done_ns != null ? `end to end ${dur(whole)}` : '',
             s.busy_ns != null ? `on the device’s queue ${dur(s.busy_ns)}` : '',
             s.idle_ns != null ? `idle before ${dur(s.idle_ns)}` : '',
           ].filter(Boolean)

@@ -187,7 +187,7 @@ function Selected({
         </span>
         {s.done_ns != null && (
           <span>
-            until waited for <Fig v={s.done_ns - s.start_ns} f={dur} />
+            end to end <Fig v={s.done_ns - s.start_ns} f={dur} />
           </span>
         )}
         {s.busy_ns != null && (

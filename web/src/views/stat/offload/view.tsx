@@ -26,7 +26,7 @@ export function Backends(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('offload', runs)
   if (error) return <Empty>Backends of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   const phases = data.map((d) => d?.phases.find((p) => (p.phase || 'unknown') === ctx.phase) ?? null)
   const others = new Set(
@@ -83,11 +83,11 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: TabContext; index: 
         </span>
         {p.step_end_to_end_ns != null && p.step_call_ns != null && p.step_end_to_end_ns > p.step_call_ns && (
           <span>
-            Results are there after{' '}
-            <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> a step:{' '}
-            <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Its call returns
-            after <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares, and
-            operators' tables, go by that.
+            End to end (host sees result){' '}
+            <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> per step,{' '}
+            <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Submit time{' '}
+            <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />; shares and operator
+            tables refer to it.
           </span>
         )}
         <span class="links">
@@ -244,7 +244,7 @@ function CopyTables({ p }: { p: OffloadPhase }) {
   const cols: Column<OffloadCopied>[] = [
     {
       key: 'way',
-      head: 'copies, a step',
+      head: 'copies, per step',
       text: true,
       value: (c) => c.from + ' ' + c.to,
       cell: (c) => way(c.from, c.to, c.kind),
@@ -299,13 +299,13 @@ function CopyTables({ p }: { p: OffloadPhase }) {
     },
     {
       key: 'per_step',
-      head: 'times a step',
+      head: 'times per step',
       value: (c) => c.per_step,
       cell: (c) => <Fig v={c.per_step} f={wholeNumber} />,
     },
     {
       key: 'bytes_per_step',
-      head: 'bytes a step',
+      head: 'bytes per step',
       value: (c) => c.bytes_per_step,
       cell: (c) => <Fig v={c.bytes_per_step} f={bytes} />,
     },
@@ -354,7 +354,7 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
       : {
           operators: 'its operators',
           call: 'calls of graphs',
-          span: 'graphs until waited for',
+          span: 'graphs end to end',
           busy: 'graphs on the device’s queue',
         }[x.timed_by]) +
     (x.other_operators_per_step > 0
@@ -366,7 +366,7 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
   const cols: Column<OffloadBackendProducts>[] = [
     {
       key: 'backend',
-      head: 'matrix products, a step',
+      head: 'weight matmuls per step',
       text: true,
       value: (x) => x.backend,
       cell: (x) => <BackendName name={x.backend} />,
@@ -434,8 +434,8 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
   ]
   return (
     <>
-      <h3>Matrix products by backend</h3>
-      <Table rows={list} columns={cols} id={(x) => x.backend} label={`matrix products in ${phase}`} />
+      <h3>Weight matmuls by backend</h3>
+      <Table rows={list} columns={cols} id={(x) => x.backend} label={`weight matmuls in ${phase}`} />
     </>
   )
 }

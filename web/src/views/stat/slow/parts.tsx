@@ -10,21 +10,21 @@ import { useTheme } from '../../../ui/theme'
 
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {
-  other_process: ['A thread had no CPU: another process had one', 'another process'],
-  own_threads: ['A thread had no CPU: its process’s own threads shared one', 'own threads'],
-  cpu_not_seen: ['A thread had no CPU: who ran there was not seen', 'no CPU'],
-  disk: ['Disk: a thread was blocked, reading', 'disk'],
+  other_process: ['CPU contention: another process preempted a thread', 'other process'],
+  own_threads: ['Oversubscription: engine threads shared a CPU', 'oversubscription'],
+  cpu_not_seen: ['CPU contention: unknown what preempted a thread', 'contention'],
+  disk: ['Disk: a thread was blocked by a read', 'disk'],
   sleep: ['A thread slept: a lock, or woken late', 'asleep'],
   faults: ['Page faults', 'faults'],
-  experts: ['Experts not used lately', 'experts'],
-  imbalance: ['Imbalance: a thread was late on its CPU', 'imbalance'],
+  experts: ['Newly activated experts', 'experts'],
+  imbalance: ['Load imbalance: a thread reached the barrier late', 'load imbalance'],
   kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['The graph was made anew', 'new graph'],
+  graph_rebuilt: ['Graph rebuilt', 'graph rebuilt'],
   backend: ['Graphs of other backends', 'backend'],
   copies: ['Between the graphs of a step: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
-  steal: ['The hypervisor ran something else', 'steal'],
-  unattributed: ['Unexplained', 'unexplained'],
+  steal: ['Steal time (hypervisor)', 'steal time'],
+  unattributed: ['Unattributed', 'unattributed'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
 export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)
@@ -73,7 +73,7 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
       )}
       <span class="swatch">
         <i class="excess-end" />
-        the excess
+        excess latency
       </span>
     </div>
   )
@@ -96,7 +96,7 @@ export function Excess({ x, of, colors }: { x: SlowStep; of: number; colors: Col
       class="excess"
       role="img"
       aria-label={`step ${x.step}: ${text.join(', ')}`}
-      title={`step ${x.step}: ${dur(x.excess_ns)} beyond its neighbours\n${text.join('\n')}`}
+      title={`step ${x.step}: ${dur(x.excess_ns)} excess latency\n${text.join('\n')}`}
       data-v={x.excess_ns}
     >
       {more.map((p) => (

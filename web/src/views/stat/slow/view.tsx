@@ -21,15 +21,15 @@ export function SlowSteps(ctx: TabContext) {
   const runs = ctx.b ? [ctx.a, ctx.b] : [ctx.a]
   const { data, error } = useSectionsIfAny('slow', runs)
   if (error) return <Empty>Slow steps of this recording cannot be shown: {error}.</Empty>
-  if (!data) return <Empty>unpacking …</Empty>
+  if (!data) return <Empty>Loading …</Empty>
   const names = runNames(ctx)
   const colors = colorsOf(theme, data)
   return (
     <>
       <p class="dim">
         A step is compared with those of its kind within 10 s before and after: the mean of the quarter of
-        them that lies around the median is its baseline. What it took beyond is its excess; the parts add up
-        to that.
+        them that lies around the median is its local baseline. The time beyond it is the excess latency; the
+        parts add up to it.
       </p>
       {data.map((s, i) => (
         <section key={i} data-slow={i}>
@@ -65,7 +65,7 @@ function One({
           <>
             <span>
               <Fig v={s.slow_steps} f={count} name="slow_steps" /> of {plural(s.steps, 'step')} took over{' '}
-              {num(s.over_share * 100)} % longer than the neighbours:
+              {num(s.over_share * 100)} % longer than their local baseline:
             </span>
             <span>
               <Fig v={s.excess_ns} f={dur} name="excess_ns" /> in all,{' '}
@@ -75,8 +75,8 @@ function One({
         ) : (
           <span>
             {s.steps > 0
-              ? `No step is slower than its neighbours by more than ${num(s.over_share * 100)} %`
-              : 'No step could be compared with its neighbours'}
+              ? `No step is slower than its local baseline by more than ${num(s.over_share * 100)} %`
+              : 'No step has a local baseline'}
             {s.next_share != null && s.next_share > 0 && (
               <>
                 : the slowest by <Fig v={s.next_share} f={share} />
@@ -88,17 +88,14 @@ function One({
       </p>
       {s.steps_without_baseline > 0 && (
         <p class="note">
-          {plural(s.steps_without_baseline, 'step')} had fewer than four neighbours of the same kind and{' '}
-          {s.steps_without_baseline === 1 ? 'is' : 'are'} not judged.
+          {plural(s.steps_without_baseline, 'step')} had fewer than four steps of the same kind nearby, so
+          there is no local baseline for {s.steps_without_baseline === 1 ? 'it' : 'them'}.
         </p>
       )}
-      {s.partial_steps > 0 && (
-        <p class="note">{plural(s.partial_steps, 'step')} not wholly seen, not judged.</p>
-      )}
+      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'incomplete step')} left out.</p>}
       {s.steps > 0 && !s.has_sched && (
         <p class="note">
-          Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told
-          from having none.
+          Scheduling was not recorded, so CPU contention cannot be separated from load imbalance.
         </p>
       )}
       {s.steps > 0 && !s.has_operators && (
@@ -120,7 +117,7 @@ function Causes({ s }: { s: Slow }) {
   const cols: Column<SlowPart>[] = [
     {
       key: 'cause',
-      head: 'what the excess went to',
+      head: 'cause of the excess latency',
       text: true,
       value: (c) => causeName(c.cause),
       cell: (c) => (
@@ -208,11 +205,11 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
       cell: (x) => <Fig v={x.position} f={count} />,
     },
     time('dur_ns', 'took', 'the step’s duration'),
-    time('baseline_ns', 'neighbours', 'mean of the neighbours nearest to their median'),
-    time('excess_ns', 'excess', 'what it took beyond'),
+    time('baseline_ns', 'baseline', 'local baseline: mean of the nearby steps around their median'),
+    time('excess_ns', 'excess latency', 'time beyond the local baseline'),
     {
       key: 'parts',
-      head: 'of it',
+      head: 'causes',
       text: true,
       value: (x) => x.parts[0]?.cause,
       cell: (x) => (
@@ -221,7 +218,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
           <span title={partsText(x)}>{partsText(x)}</span>
           {x.doubts.length > 0 && (
             <div class="dim" title={clean(x.doubts.join(' '))}>
-              not all of it is known
+              partly unknown
             </div>
           )}
         </>
@@ -229,7 +226,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
     },
     {
       key: 'ops',
-      head: 'longest beyond the usual',
+      head: 'largest operator regressions',
       text: true,
       value: (x) => x.operators[0]?.name,
       cell: (x) =>
