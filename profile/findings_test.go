@@ -159,7 +159,7 @@ func TestFindingGrowth(t *testing.T) {
 	if math.Abs(*f.Figures[0].Value-want) > 0.1*want {
 		t.Errorf("a position costs %g ns, want %g", *f.Figures[0].Value, want)
 	}
-	if !strings.Contains(f.Text, "at position 128") || !strings.Contains(f.Text, "at 2,175") {
+	if !strings.Contains(f.Text, "at position 129") || !strings.Contains(f.Text, "at 2,176") {
 		t.Errorf("%q", f.Text)
 	}
 }

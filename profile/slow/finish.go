@@ -79,20 +79,20 @@ func (b *slowState) doubts(f *foundStep, losses []trace.Loss) []string {
 	switch {
 	case f.untraced != "":
 		out = append(out, "Its operators were not recorded ("+f.untraced+
-			"): only its main thread's time off the CPU and the time outside graphs are known.")
+			"): only its main thread's off-CPU time and the time outside graphs are known.")
 	case !f.hasOps:
-		out = append(out, "Operators were not recorded: only its main thread's time off the CPU and the time outside graphs are known.")
+		out = append(out, "Operators were not recorded: only its main thread's off-CPU time and the time outside graphs are known.")
 	}
 	lost := slices.ContainsFunc(losses, func(l trace.Loss) bool {
 		return l.Start <= f.start+f.dur && l.End >= f.start
 	})
 	switch {
 	case !b.track.Any:
-		unclaim("Scheduling was not recorded: whether its threads had their CPUs is not known.")
+		unclaim("Scheduling was not recorded: whether its threads had their CPUs is unknown.")
 	case lost:
-		unclaim("Scheduling events were lost in it: what its threads waited for is not wholly known.")
+		unclaim("Scheduling events were dropped in it: what its threads waited for is only partly known.")
 	case f.doubt:
-		out = append(out, "Scheduling events are missing in it: why a thread was late is not wholly known.")
+		out = append(out, "Scheduling events are missing in it: why a thread was late is only partly known.")
 	}
 	return out
 }

@@ -138,7 +138,9 @@ func (w *Collector) AddStep(s *profile.Step, ops []*profile.Op, graphs []*profil
 	if s.Phase == profile.Decode && len(ops) > 0 {
 		pos := int32(-1)
 		for i := range s.Seqs {
-			pos = max(pos, s.Seqs[i].Pos)
+			if q := &s.Seqs[i]; q.Pos >= 0 && q.NTokens >= 0 {
+				pos = max(pos, q.Pos+q.NTokens) // after its last token, as in all views
+			}
 		}
 		if pos >= 0 {
 			g.growth.Add(pos, g.attn)

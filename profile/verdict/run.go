@@ -99,6 +99,7 @@ func (j *judge) run() *summary.Verdict {
 	if apart {
 		v.Text = "Of the time of the undisturbed steps, " + andList(said) + "."
 	}
+	v.Text += j.calm(v)
 	for i := range j.s.Phases {
 		if j.elsewhere(&j.s.Phases[i]) {
 			v.Text += " What other processes computed for them is not included."
@@ -120,6 +121,37 @@ func (j *judge) run() *summary.Verdict {
 		v.Why = strings.TrimSpace(v.Why)
 	}
 	return v
+}
+
+// disturbing is the share of the time from which contention or the disk is worth a word.
+const disturbing = 0.02
+
+// calm says that nothing disturbed a run, and how many CPUs it left unused; empty where that is not so, or not
+// known.
+func (j *judge) calm(v *summary.Verdict) string {
+	if !j.s.HasSched {
+		return ""
+	}
+	var lost float64
+	for _, c := range v.Causes {
+		if c.Bound == summary.BoundInterference || c.Bound == summary.BoundDisk || c.What == "sleep" {
+			lost += c.Share
+		}
+	}
+	for i := range j.s.Phases {
+		if ps := &j.s.Phases[i]; ps.Disturbed != nil && (ps.Disturbed.LeftOut || lost >= disturbing) {
+			return ""
+		}
+	}
+	if lost >= disturbing {
+		return ""
+	}
+	text := " Nothing disturbed this run: no CPU contention, no disk wait."
+	if u := j.s.CPUUse; u != nil && u.Threads > 0 && u.Threads < u.CPUs {
+		text += " " + format.Count(int64(u.Threads)) + " of " + format.Plural(int64(u.CPUs), "CPU") +
+			" used: try -t " + format.Count(int64(u.CPUs)) + "."
+	}
+	return text
 }
 
 func sameModel(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -38,7 +38,8 @@ func TestBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{`The bottleneck of prefill is unknown: in 70 % of its time graphs ran on V\x1b[2Jk`, `(graphs on V\x1b[2Jk)`, "device time is not known"} {
+	for _, want := range []string{`The bottleneck of prefill is unknown: in 70 % of its time graphs ran on V\x1b[2Jk`,
+		`(graphs on V\x1b[2Jk)`, "device time is not known"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("%q is not there once:\n%s", want, text)
 		}

@@ -108,7 +108,7 @@ func (p *page) caveatLines(s *summary.Stat) (lines []string) {
 		}
 	}
 	if v := s.Run.ProbeShare; v != nil && *v > 0.05 {
-		lines = append(lines, fmt.Sprintf("Probes took about %s of the threads' time in operators. This estimate is subtracted from the operators' figures.", format.Percent(v)))
+		lines = append(lines, fmt.Sprintf("Probes took about %s of the threads' time in operators: subtracted from the operators' figures.", format.Percent(v)))
 	}
 	return lines
 }

@@ -103,8 +103,11 @@ func (p *page) nextRuns(s *summary.Stat, add func(command, why string)) {
 		add("profinfer stat --slow"+p.fileArg(), "slow steps, and what delayed them")
 	}
 	known := s.Peaks != nil && len(s.Peaks.Roofs) > 0
-	if !known {
+	switch {
+	case !known:
 		add("profinfer peaks", "measures this machine's roofline, for % of peak")
+	case s.Peaks.Doubtful:
+		add("profinfer peaks", "again on a quiet machine: other work disturbed the peaks")
 	}
 	unsure := slices.ContainsFunc(s.Verdicts, func(v summary.Verdict) bool {
 		return v.Bound == summary.BoundUnknown || v.Sure == summary.SureLow

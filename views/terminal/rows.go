@@ -93,20 +93,20 @@ func (p *page) phaseRows(s *summary.Stat, f *summary.Phase, t *opTable) {
 		t.note(fmt.Sprintf("operators ran in parallel for %s of the steps' time: shares add up to more than 100 %%",
 			format.Percent(&part)), dim)
 	}
-	left := int64(0)
-	if d := f.Disturbed; d != nil && d.LeftOut && s.By != facts.ByStep {
-		left = d.Steps
-		t.note(fmt.Sprintf("operators of %s are left out", format.Plural(left, "disturbed step")), dim)
+	steps, _ := f.Judged()
+	if n := f.Steps - steps; n > 0 && s.By != facts.ByStep {
+		t.note(fmt.Sprintf("figures of %s: %s left out", format.Plural(steps, "undisturbed step"),
+			format.Plural(n, "disturbed step")), dim)
 	}
-	if f.Traced+left < f.Steps {
-		part := float64(f.Traced) / float64(f.Steps)
+	if f.Traced < steps {
+		part := float64(f.Traced) / float64(steps)
 		stands := "they stand for all steps"
 		if s.Run.MinTPS != "" || s.Lost.Untraced == nil || len(s.Lost.Untraced) > 0 &&
 			s.Lost.Untraced[0].Why != "throttled" {
 			stands = "the figures are of these steps" // the others were slower, or of other graphs
 		}
 		t.note(fmt.Sprintf("operators of %s of %s %s steps were recorded (%s)%s: %s", format.Count(f.Traced),
-			format.Count(f.Steps), phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
+			format.Count(steps), phaseName(s, f), format.Percent(&part), whyUntraced(s), stands), bold)
 	}
 	p.expertLine(s, f, t)
 }

@@ -116,7 +116,7 @@ func (p *page) head(s *summary.Stat, models int) {
 	}
 	facts = append(facts, "dropped "+format.Count(s.Lost.Events))
 	if s.Run.ProbeShare != nil {
-		facts = append(facts, "overhead ~"+format.Percent1(s.Run.ProbeShare))
+		facts = append(facts, "probe overhead ~"+format.Percent1(s.Run.ProbeShare))
 	}
 	if s.Run.Filter != "" {
 		facts = append(facts, "only "+p.o.clean(s.Run.Filter))

@@ -79,6 +79,43 @@ func TestScreenIsOne(t *testing.T) {
 	}
 }
 
+func TestScreenGolden(t *testing.T) {
+	over := run
+	over.Threads, over.Preempt = 4, 0
+	stepOnly, blind := run, run
+	stepOnly.NoOps = true
+	blind.Sched = false
+	wide := Options{File: "run.pinf", Width: 100, Unicode: true}
+	for _, c := range []struct {
+		name  string
+		o     Options
+		level string
+		edit  func(*profile.Header)
+		run   profiletest.Run
+	}{
+		{"usual", wide, "op", nil, run},
+		{"80", Options{File: "it's mine.pinf", Width: 80}, "op", nil, run},
+		{"200", Options{File: "run.pinf", Width: 200, Unicode: true, Color: true}, "op", nil, run},
+		{"oversubscribed", wide, "op", nil, over},
+		{"level-step", wide, "step", nil, stepOnly},
+		{"no-sched", wide, "op", nil, blind},
+		{"truncated", wide, "op", func(h *profile.Header) {
+			h.End, h.Torn = nil, "the last block is not whole"
+			h.Losses = []trace.Loss{{Start: 1, End: 2_000_001, Why: "lost", What: "hits", Events: 12345}}
+			h.Processes[0].Warnings = []string{"one", "two"}
+		}, run},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Stat(&b, play(t, stat.Options{}, c.edit, c.level, c.run), c.o); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "screen-"+c.name+".txt", b.Bytes())
+			checkPrintable(t, b.String(), c.o)
+		})
+	}
+}
+
 // Thousands of processes are counted, not listed.
 func TestManyProcesses(t *testing.T) {
 	s := play(t, stat.Options{}, nil, "op", run)

@@ -238,9 +238,6 @@ func (t *table) width() int {
 	return n
 }
 
-// lines draws a table of one group, its head first.
-func (t *table) lines(o *Options) []string { return t.parts(o)[0] }
-
 // parts draws the table's groups, each with its head.
 func (t *table) parts(o *Options) [][]string {
 	if len(t.groups) == 0 {

@@ -182,7 +182,8 @@ func TestStatJSON(t *testing.T) {
 	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.SchemaVersion != summary.Schema || len(v.Phases) != 2 || len(v.Phases[1].Rows) != 5 || v.Phases[1].Rest == nil {
+	if v.SchemaVersion != summary.Schema || len(v.Phases) != 2 || len(v.Phases[1].Rows) != 5 ||
+		v.Phases[1].Rest == nil {
 		t.Fatalf("%+v", v)
 	}
 	for _, k := range []string{"key", "type", "op", "calls", "calls_per_step", "dur_ns", "dur_per_step_ns",

@@ -27,7 +27,7 @@ async function go(page, hash) {
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
     () =>
-      !/unpacking|reading/i.test(
+      !/^Loading/m.test(
         document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? '',
       ),
   )
@@ -100,10 +100,7 @@ async function choices(browser, p) {
   const some = !p.brief
   const expect = (what, got) => got !== some && wrong.push(`${what}: ${got ? 'there' : 'not there'}`)
   await go(page, '#stat')
-  expect(
-    'the tab of counters',
-    (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0,
-  )
+  expect('the tab of counters', (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0)
   expect(
     'the choice of columns',
     (await page.locator('#view .choice button', { hasText: /^counters$/ }).count()) > 0,
@@ -132,8 +129,11 @@ async function choices(browser, p) {
   if (!some) {
     // An address of another recording.
     await go(page, '#stat?tab=counters')
-    if (!(await page.locator('#view table[aria-label="decode by weight"]').count()))
-      wrong.push('the tab of counters without counters is not the tables')
+    if (!/--counters/.test(await page.locator('#view [data-empty-tab="counters"]').innerText()))
+      wrong.push('the tab of counters without counters does not say the flag')
+    await go(page, '#stat?tab=nothing')
+    if (!/There is no tab “nothing”/.test(await page.locator('#view .page').innerText()))
+      wrong.push('a tab that does not exist is not told')
     if (await page.evaluate(() => /\bIPC\b/.test(document.querySelector('#view').innerText)))
       wrong.push('IPC stands in a page without counters')
   }

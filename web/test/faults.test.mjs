@@ -11,7 +11,7 @@ async function go(page, hash) {
   await page.evaluate((h) => (location.hash = h), hash)
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
-    () => !/^unpacking/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''),
+    () => !/^Loading/.test(document.querySelector('#view .page .empty, #view .empty')?.innerText ?? ''),
   )
   if (hash.startsWith('#time')) await page.waitForSelector('.time[data-idle]')
   await settled(page)
@@ -185,7 +185,7 @@ async function time(browser, p) {
   for (const r of rows) {
     await page.keyboard.press('Escape')
     const b = await r.boundingBox()
-    await page.mouse.click(box.x + box.width / 2, b.y + b.height - 11)
+    await page.mouse.click(box.x + box.width / 2, b.y + b.height - 15)
     await settled(page)
     found ||= (await page.locator(`[data-selected="fault"][data-fault="${of}"]`).count()) > 0
   }

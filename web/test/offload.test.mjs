@@ -21,7 +21,7 @@ async function go(page, hash) {
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
     () =>
-      !/unpacking|reading/i.test(
+      !/^Loading/m.test(
         document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? '',
       ),
   )

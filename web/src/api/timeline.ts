@@ -12,11 +12,11 @@ export const threadChannels = operatorKinds.length + 2
 /** Of a CPU's: the engine's threads, others, not seen. */
 export const cpuChannels = 3
 
-/** What a thread does that is on no CPU (profile.StatePreempted and following). */
+/** States of a thread in Perfetto's words: Running, then why it is on no CPU (profile.StatePreempted and following). */
 export const states = [
-  '',
-  'preempted: it could run',
-  'woken, waits for a CPU',
-  'sleeps',
-  'blocked (disk, mostly)',
+  'Running',
+  'Runnable (Preempted)',
+  'Runnable',
+  'Sleeping',
+  'Uninterruptible Sleep (mostly disk)',
 ] as const

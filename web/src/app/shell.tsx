@@ -11,6 +11,7 @@ import { Dag } from '../views/dag/view'
 import { Statistics } from '../views/stat/view'
 import { Summary } from '../views/summary/view'
 import { Time } from '../views/time/view'
+import { Help } from './help'
 
 const titles: Record<ViewName, string> = {
   summary: 'Summary',
@@ -83,7 +84,7 @@ export function Shell({ report }: { report: Report }) {
                   (location.hash = href(route.view, { ...keep, run: n, with: n === ib ? ia : keep.with }))
                 }
               />
-              <span class="dim">against</span>
+              <span class="dim">vs</span>
               <RunPicker
                 label="compared with"
                 none
@@ -110,13 +111,13 @@ export function Shell({ report }: { report: Report }) {
           class="icon"
           onClick={() => setHelp(!help)}
           aria-expanded={help}
-          title="keys (?)"
-          aria-label="keys"
+          title="help: keys, colours, glossary (?)"
+          aria-label="help"
         >
           ?
         </button>
       </header>
-      {help && <Help />}
+      {help && <Help report={report} />}
       <main id="view" data-view={route.view}>
         <Guard key={route.view + ia + ',' + ib} at={route}>
           <View
@@ -166,43 +167,6 @@ function RunPicker({
   )
 }
 
-function Help() {
-  return (
-    <aside class="help">
-      <dl>
-        <dt>1 2 3 4</dt>
-        <dd>Summary, ProfDAG, ProfTime, ProfStat</dd>
-        <dt>?</dt>
-        <dd>these keys</dd>
-        <dt>Tab, Enter</dt>
-        <dd>go through what can be opened, open it</dd>
-        <dt>ProfTime: w s a d</dt>
-        <dd>
-          zoom in, zoom out, left, right; wheel and drag do the same; shift and drag selects a range; f goes
-          to the selection
-        </dd>
-        <dt>ProfDAG: drag, wheel, /</dt>
-        <dd>move, zoom, search</dd>
-      </dl>
-      <Licenses />
-      <p class="dim">
-        The address always holds view and selection: it can be kept and passed on with the file.
-      </p>
-    </aside>
-  )
-}
-
-/** The licences of what is bundled with the page, which ask to come along. */
-function Licenses() {
-  const text = (document.getElementById('licenses') as HTMLTemplateElement | null)?.content.textContent
-  return (
-    <details class="licenses">
-      <summary>licences of what is inside this page</summary>
-      <pre>{text}</pre>
-    </details>
-  )
-}
-
 /** Keeps an error inside its view: the others stay usable. */
 class Guard extends Component<{ children: ComponentChildren; at: Route }, { error?: Error }> {
   state: { error?: Error } = {}
@@ -217,9 +181,7 @@ class Guard extends Component<{ children: ComponentChildren; at: Route }, { erro
   render() {
     if (this.state.error)
       return (
-        <div class="empty">
-          This view failed: {this.state.error.message}. The other views are not concerned.
-        </div>
+        <div class="empty">This view failed: {this.state.error.message}. The other views still work.</div>
       )
     return this.props.children
   }

@@ -183,14 +183,14 @@ export function meanCount(counts: SummaryCount[] | null | undefined, i: number):
   return c?.sum == null || c.calls <= 0 ? null : c.sum / c.calls
 }
 
-/** What of a metric is divided: the first counter's mean a call, with those of the others that are known. */
+/** What of a metric is divided: the first counter's mean per call, with those of the others that are known. */
 function divided(m: Metric, counts: SummaryCount[] | null | undefined): number | null {
   const first = meanCount(counts, m.over[0])
   return first == null ? null : m.over.slice(1).reduce((n, i) => n + (meanCount(counts, i) ?? 0), first)
 }
 
 /**
- * What a metric is of a row: of a count the mean a call, of others the ratio of means, as one counter can be known of fewer operators
+ * What a metric is of a row: of a count the mean per call, of others the ratio of means, as one counter can be known of fewer operators
  * than the other (profile.Stat.Ratios).
  */
 export function valueOf(m: Metric, counts: SummaryCount[] | null | undefined): number | null {

@@ -24,12 +24,12 @@ export type Metric =
   | (string & {})
 
 export const metrics: { id: Metric; name: string; unit: string }[] = [
-  { id: 'time', name: 'time a step', unit: 'of a step, without probes' },
-  { id: 'share', name: 'share of the step', unit: 'of the time in steps' },
-  { id: 'bandwidth', name: 'bandwidth', unit: 'GB/s: bytes that it must move / its time' },
-  { id: 'intensity', name: 'intensity', unit: 'FLOP/B' },
-  { id: 'wait', name: 'wait share', unit: 'of its threads’ time' },
-  { id: 'imbalance', name: 'imbalance', unit: 'max busy / mean busy − 1' },
+  { id: 'share', name: 'share of time', unit: 'of the time in steps' },
+  { id: 'bandwidth', name: 'bandwidth', unit: 'GB/s: bytes moved (minimum) / time' },
+  { id: 'time', name: 'time per step', unit: 'per step, without probe overhead' },
+  { id: 'intensity', name: 'arithmetic intensity', unit: 'FLOP/byte' },
+  { id: 'wait', name: 'barrier wait', unit: 'of thread time' },
+  { id: 'imbalance', name: 'load imbalance', unit: 'max busy / mean busy − 1' },
   { id: 'kind', name: 'kind of operator', unit: '' },
   { id: 'backend', name: 'backend', unit: '' },
 ]
@@ -161,7 +161,7 @@ export function text(m: Metric, v: number | null, atMost = false): string {
     case 'imbalance':
       return share(v)
   }
-  return metricText(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' a step' : '')
+  return metricText(m, v) + (kindOfMetric(m) === 'count' && v != null ? ' per step' : '')
 }
 
 type RGB = [number, number, number]

@@ -175,7 +175,7 @@ function Times({
   return (
     <>
       <dl class="dag-facts">
-        <Row k="time a step" help="sum over its calls, without the probes, over the phase's traced steps">
+        <Row k="time per step" help="sum over its calls, without the probes, over the phase's traced steps">
           <Fig v={s.perStep} f={dur} />{' '}
           <span class="dim">
             (<Fig v={s.share} f={share} /> of the step)
@@ -190,7 +190,7 @@ function Times({
         <Row k="calls">
           <Fig v={s.calls} f={count} /> <span class="dim">in {count(d.traced_steps)} steps</span>
         </Row>
-        <Row k="a call">
+        <Row k="mean per call">
           <Fig v={s.calls ? s.net / s.calls : null} f={dur} />
           {r ? (
             <span class="dim">
@@ -213,13 +213,13 @@ function Times({
         )}
         {s.probe > 0 && (
           <Row k="probes" help="what the probes took, an estimate; left out of all other figures">
-            <Fig v={s.calls ? s.probe / s.calls : null} f={dur} /> a call
+            <Fig v={s.calls ? s.probe / s.calls : null} f={dur} /> per call
           </Row>
         )}
         <Row k="must move">
           {s.bytesNs > 0 ? (
             <>
-              <Fig v={s.bytes / s.calls} f={bytes} /> a call{s.atMost ? ' at most' : ''},{' '}
+              <Fig v={s.bytes / s.calls} f={bytes} /> per call{s.atMost ? ' at most' : ''},{' '}
               <Fig v={value(s, 'bandwidth')} f={gbps} />
             </>
           ) : (
@@ -229,20 +229,20 @@ function Times({
         <Row k="computes">
           {s.flops > 0 ? (
             <>
-              <Fig v={s.flops / s.calls} f={flops} /> a call, <Fig v={s.flops / s.net} f={gflops} />
+              <Fig v={s.flops / s.calls} f={flops} /> per call, <Fig v={s.flops / s.net} f={gflops} />
             </>
           ) : (
             'nothing counted'
           )}
         </Row>
-        <Row k="intensity">
+        <Row k="arithmetic intensity">
           <Fig v={value(s, 'intensity')} f={intensity} />
         </Row>
         <Row k="threads’ time" help="busy, waiting for each other at its end, off their CPUs">
-          <Fig v={all ? s.busy / all : null} f={share} /> busy, <Fig v={value(s, 'wait')} f={share} /> wait,{' '}
-          <Fig v={all ? s.off / all : null} f={share} /> off-CPU
+          <Fig v={all ? s.busy / all : null} f={share} /> busy, <Fig v={value(s, 'wait')} f={share} /> barrier
+          wait, <Fig v={all ? s.off / all : null} f={share} /> off-CPU
         </Row>
-        <Row k="imbalance" help="max busy / mean busy − 1 over its threads, weighted by time">
+        <Row k="load imbalance" help="max busy / mean busy − 1 over its threads, weighted by time">
           <Fig v={value(s, 'imbalance')} f={share} />
         </Row>
         {(d.counted ?? []).map((m) => (

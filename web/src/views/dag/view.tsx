@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfDAG: the operator graph of a phase.
+import './dag.css'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Run } from '../../api/load'
 import type { DagOutlier } from '../../api/types'
-import { backendColor } from '../../lib/backend-color'
-import { kindColors, type Kind as OpKind } from '../../lib/color'
-import { scaledHelp, type Metric as Counter } from '../../lib/counters'
-import { clean, count, dur, named, share } from '../../lib/format'
+import { clean, count, dur, share } from '../../lib/format'
 import { Empty } from '../../ui/figure'
 import { go } from '../../ui/route'
 import { useTheme } from '../../ui/theme'
@@ -16,9 +14,11 @@ import type { ViewProps } from '../../ui/view-props'
 import { withCounters, type CountedDAG, type CountedDAGs } from './data'
 import { download, svgText } from './export'
 import { neighbours, buildGraph, visibleGraph, type Drawn, type Visible } from './graph'
-import { colorAt, metrics, scaleOf, sumOf, text, value, type Metric, type Scale, type ItemSum } from './paint'
+import { metrics, scaleOf, sumOf, value, type Metric, type ItemSum } from './paint'
+import { Legend } from './legend'
 import { Pane } from './pane'
 import { Panel } from './panel'
+import { Check, Pick } from './tools'
 
 interface Side {
   run: Run
@@ -46,7 +46,7 @@ export function Dag({ a, b, route }: ViewProps) {
         <Empty>The operator graphs cannot be read: {error}</Empty>
       </div>
     )
-  if (!data) return <div class="empty">reading the operator graphs…</div>
+  if (!data) return <div class="empty">Loading …</div>
   const [da, db = null] = data
   const some = (da?.dags.length ?? 0) + (db?.dags.length ?? 0)
   if (!some)
@@ -248,28 +248,29 @@ function Graphs({ a, b, da, db, params }: GraphsProps) {
             ))}
           </select>
         </label>
+        <span class="dim">show</span>
         <Check
           on={choice.all}
           name="all layers"
-          title="every layer by itself, in place of layers that are alike as one"
+          title="show every layer; off: equal layers are folded into one"
           set={(on) => set({ all: on ? 1 : undefined, open: undefined, sel: undefined, layer: undefined })}
         />
         <Check
           on={choice.weights}
           name="weights"
-          title="weights as nodes"
+          title="show weights as nodes"
           set={() => set({ show: flip(params.show, 'w') })}
         />
         <Check
           on={choice.views}
           name="views"
-          title="views (no time) and what was not run"
+          title="show views (they take no time) and nodes that did not run"
           set={() => set({ show: flip(params.show, 'v') })}
         />
         <Check
           on={choice.inputs}
           name="inputs"
-          title="what the engine sets before a graph runs: positions, masks, token numbers"
+          title="show inputs: positions, masks, token ids"
           set={() => set({ show: flip(params.show, 'i') })}
         />
         <span class="dag-search">
@@ -532,11 +533,11 @@ function facts(s: Side, short: boolean): string {
   const parts = [
     `${count(d.nodes.filter((n) => n.kind === 'op' && n.fused_into < 0).length)} operators of ${count(d.nodes.length)} tensors`,
     d.operators
-      ? `${count(d.steps)} steps, ${dur(d.traced_steps ? (d.operators_ns - d.probe_ns) / d.traced_steps : null)} of operators a step (${share(d.share)} of the time)`
+      ? `${count(d.steps)} steps, ${dur(d.traced_steps ? (d.operators_ns - d.probe_ns) / d.traced_steps : null)} of operators per step (${share(d.share)} of the time)`
       : 'no operator was seen: no times',
   ]
   if (!short) {
-    if (d.only_partial) parts.push('of steps that were not wholly seen')
+    if (d.only_partial) parts.push('of incomplete steps')
     const shapes = Math.max(...d.parts.map((p) => p.shapes))
     if (shapes > 1) parts.push(`${shapes} sizes: dimensions grew`)
     const inc = d.parts.find((p) => p.incomplete)
@@ -559,126 +560,4 @@ function fileName(f: string): string {
 function flip(show: string | undefined, f: string): string | undefined {
   const s = show ?? ''
   return (s.includes(f) ? s.replaceAll(f, '') : s + f) || undefined
-}
-
-function Check({
-  on,
-  name,
-  title,
-  set,
-}: {
-  on: boolean
-  name: string
-  title: string
-  set: (on: boolean) => void
-}) {
-  return (
-    <button aria-pressed={on} title={title} data-toggle={name} onClick={() => set(!on)}>
-      {name}
-    </button>
-  )
-}
-
-function Pick({
-  label,
-  list,
-  at,
-  onPick,
-  run,
-}: {
-  label: string
-  list: CountedDAG[]
-  at: number
-  onPick: (n: number) => void
-  run: Run
-}) {
-  if (list.length < 2) return null
-  const models = run.stats.weight.models ?? []
-  return (
-    <select aria-label={label} value={at} onChange={(e) => onPick(Number(e.currentTarget.value))}>
-      {list.map((d, i) => {
-        const m = d.model != null ? models[d.model] : null
-        return (
-          <option
-            key={i}
-            value={i}
-          >{`graph ${i + 1}${m && models.length > 1 ? ` ${clean(m.family)} ${m.layers} layers` : ''}: ${share(d.share)}, ${d.nodes.length} tensors`}</option>
-        )
-      })}
-    </select>
-  )
-}
-
-function Legend({
-  scale,
-  metric,
-  counters,
-  backends,
-}: {
-  scale: Scale
-  metric: Metric
-  counters: Counter[]
-  backends: string[]
-}) {
-  if (metric === 'backend') {
-    return (
-      <span class="dag-legend" data-legend="backend">
-        {backends.slice(0, 8).map((b) => (
-          <span key={b}>
-            <i style={{ background: backendColor(b, scale.theme) }} />
-            {named(b || 'not known', 20)}
-          </span>
-        ))}
-        <span>
-          <i class="none" />
-          several
-        </span>
-      </span>
-    )
-  }
-  if (metric === 'kind') {
-    const i = scale.theme === 'dark' ? 1 : 0
-    return (
-      <span class="dag-legend">
-        {(Object.keys(kindColors) as OpKind[]).map((k) => (
-          <span key={k}>
-            <i style={{ background: kindColors[k][i] }} />
-            {k}
-          </span>
-        ))}
-      </span>
-    )
-  }
-  if (scale.max <= 0)
-    return (
-      <span class="dag-legend dim" data-legend={metric}>
-        no figures of this kind
-      </span>
-    )
-  const c = counters.find((x) => x.id === metric)
-  const m = c
-    ? { name: (c.kind === 'count' ? 'counter: ' : '') + c.head, unit: c.scaled ? scaledHelp : c.help }
-    : metrics.find((x) => x.id === metric)
-  const steps = [...Array(24).keys()].map((i) => (metric === 'diff' ? (i / 23) * 2 - 1 : i / 23))
-  return (
-    <span class="dag-legend" data-legend={metric} data-min={scale.min} data-max={scale.max}>
-      <span class="dim">{metric === 'diff' ? 'time, second against first' : m?.name}</span>
-      <span>{metric === 'diff' || scale.log ? text(metric, scale.min) : '0'}</span>
-      <span class="ramp">
-        {steps.map((x, i) => (
-          <i key={i} style={{ background: colorAt(scale, x) }} />
-        ))}
-      </span>
-      <span>{text(metric, scale.max)}</span>
-      {metric !== 'diff' && (
-        <span class="dim unit">
-          {scale.log ? 'log scale' : ''} {m?.unit}
-        </span>
-      )}
-      <span>
-        <i class="none" />
-        not known
-      </span>
-    </span>
-  )
 }

@@ -10,14 +10,15 @@ import type { RowPair } from './rows'
 const names: Record<SummaryBound, string> = {
   memory: 'memory',
   compute: 'compute',
-  wait: 'barrier wait',
+  wait: 'waiting',
   disk: 'disk',
   contention: 'CPU contention',
   outside: 'outside operators',
   mixed: 'several',
-  unknown: 'unknown',
+  unknown: 'not known',
   '': '',
 }
+const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
 function boundText(b: SummaryRowVerdict): string {
   const name = (x: SummaryBound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
@@ -42,7 +43,7 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
       key: 'bound' + suffix,
       head: 'bound',
       text: true,
-      help: 'what limits its time, and the confidence in that',
+      help: 'what its time follows from, and with what confidence',
       value: (p) => bound(p)?.bound,
       cell: (p) => {
         const b = bound(p)
@@ -50,7 +51,10 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
           <span
             title={clean([b.confidence && `confidence: ${b.confidence}`, b.why].filter(Boolean).join('. '))}
           >
-            {boundText(b)} {b.confidence && <span class="dim">({clean(b.confidence)})</span>}
+            {boundText(b)}{' '}
+            <span class="dim" aria-hidden="true">
+              {levels[b.confidence] ?? ''}
+            </span>
           </span>
         ) : null
       },

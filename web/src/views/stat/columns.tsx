@@ -74,11 +74,11 @@ const figures: Figure[] = [
     good: true,
     set: 'rates',
     optional: true,
-    help: 'intensity: operations for each byte',
+    help: 'arithmetic intensity: operations per byte',
   },
   {
     key: 'wait_share',
-    head: 'wait',
+    head: 'barrier wait',
     kind: 'share',
     set: 'threads',
     optional: true,
@@ -94,7 +94,7 @@ const figures: Figure[] = [
   },
   {
     key: 'imbalance',
-    head: 'imbalance',
+    head: 'load imbalance',
     kind: 'share',
     set: 'threads',
     optional: true,

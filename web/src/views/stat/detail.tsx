@@ -85,7 +85,7 @@ export function Detail({ ctx, by, pair }: { ctx: TabContext; by: Grouping; pair:
       <div class="cols">
         {series.length > 0 && (
           <div>
-            <h4>Duration of a call</h4>
+            <h4>Duration of per call</h4>
             <Quantiles series={series} />
             <Histogram series={series} what="duration of a call" height={series.length > 1 ? 74 : 92} />
           </div>
@@ -175,7 +175,7 @@ function InLayer({ ctx, layer }: { ctx: TabContext; layer: number }) {
             <th />
             <th>share</th>
             <th>mean</th>
-            <th>against the median layer</th>
+            <th>vs median layer</th>
           </tr>
         </thead>
         <tbody>
@@ -224,7 +224,7 @@ function OnThread({ ctx, tid, run }: { ctx: TabContext; tid?: number; run: numbe
             of={rows[0].all}
             parts={[
               { name: 'busy', value: t.busy_ns, color: c.busy },
-              { name: 'wait', value: t.wait_ns, color: c.wait },
+              { name: 'barrier wait', value: t.wait_ns, color: c.wait },
               { name: 'off-CPU', value: t.off_cpu_ns, color: c.off },
             ]}
           />
@@ -279,7 +279,7 @@ function ThreadBars({ ctx, name, row, run }: { ctx: TabContext; name: string; ro
                 of={top}
                 parts={[
                   { name: 'busy', value: t.busy_ns, color: c.busy },
-                  { name: 'wait', value: t.wait_ns, color: c.wait },
+                  { name: 'barrier wait', value: t.wait_ns, color: c.wait },
                   { name: 'off-CPU', value: t.off_cpu_ns, color: c.off },
                 ]}
               />

@@ -20,10 +20,17 @@ export function Missing({
   for (const [i, p] of [pa, pb].entries()) {
     const who = ctx.b ? names[i] + ': ' : ''
     if (!p) continue
-    if (p.only_partial) notes.push(`${who}No step of this phase is complete: figures can be too low.`)
+    if (p.only_partial) notes.push(`${who}No step of this phase was wholly seen: figures can be too low.`)
     else if (p.partial_steps > 0)
-      notes.push(`${who}${plural(p.partial_steps, 'incomplete step is', 'incomplete steps are')} left out.`)
-    if (p.traced_steps < p.steps)
+      notes.push(
+        `${who}${plural(p.partial_steps, 'step was', 'steps were')} incomplete and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`,
+      )
+    const out = p.disturbed?.left_out ? p.disturbed.steps : 0
+    if (out > 0)
+      notes.push(
+        `${who}${plural(out, 'disturbed step')} of ${count(p.steps)} left out: shares and figures per step are of the others.`,
+      )
+    if (p.traced_steps < p.steps - out)
       notes.push(
         `${who}Operators of ${count(p.traced_steps)} of ${plural(p.steps, 'step')} were recorded: shares and figures per step are of these.`,
       )
@@ -31,14 +38,12 @@ export function Missing({
   for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {
     const s = r.stats.weight
     const who = ctx.b ? names[i] + ': ' : ''
-    if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} dropped.`)
+    if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} lost.`)
     if (s.run.filter)
-      notes.push(
-        `${who}Only operators of ${clean(s.run.filter)} were recorded, so time outside operators is unknown.`,
-      )
+      notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
     if ((s.run.probe_share ?? 0) > 0.1)
       notes.push(
-        `${who}Estimated probe overhead: ${share(s.run.probe_share)} of thread time in operators. Figures exclude it.`,
+        `${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`,
       )
   }
   const far = [ctx.sa, ctx.sb].map((s) =>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Matrix products: time against work and against bytes, by the type of the weights.
+// Matmuls: time against work and against bytes, by the type of the weights.
 import { useMemo } from 'preact/hooks'
 import type { SeriesProduct, Series } from '../../api/types'
 import type { Theme } from '../../lib/color'
@@ -74,8 +74,8 @@ export function Products(ctx: TabContext) {
   if (items.length === 0) {
     return (
       <p class="dim">
-        No weight matmul was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not
-        recorded, or run on a backend whose operators cannot be seen.
+        No matmul was seen{scope === 'phase' ? ` in phase ${ctx.phase}` : ''}: operators were not recorded, or
+        run on a backend whose operators cannot be seen.
       </p>
     )
   }
@@ -83,7 +83,7 @@ export function Products(ctx: TabContext) {
     'time',
     shown.map((p) => p.mean_ns),
   )
-  const y = { label: `mean time of a matmul (${tu.name})`, fmt: axisFmt(tu), log: true }
+  const y = { label: `mean time of a product (${tu.name})`, fmt: axisFmt(tu), log: true }
   const pick = (of: Item[][]) => (l: number, i: number) => ctx.set({ sel: of[l]?.[i]?.id }, true)
   const sort = sortOrder(ctx.params.sort) ?? { key: 'sum_ns', up: false }
   return (
@@ -107,14 +107,14 @@ export function Products(ctx: TabContext) {
       </div>
       {dropped > 0 && (
         <p class="note">
-          {count(dropped)} matmuls are not shown, as more than 4,096 kinds cannot be distinguished.
+          {count(dropped)} matmuls are of kinds beyond the limit of 4,096, and are not shown.
         </p>
       )}
       <div class="pair">
         <Plot
           id="work"
-          title="Time of a matmul vs. its work"
-          about={`m · n · k multiplications and additions. A point is a matmul of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
+          title="Time of a matmul against its work"
+          about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }}
           y={y}
           layers={work.layers}
@@ -127,10 +127,10 @@ export function Products(ctx: TabContext) {
         />
         <Plot
           id="bytes"
-          title="Time of a matmul vs. its bytes"
-          about={`Bytes moved (min). ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
+          title="Time of a matmul against its bytes"
+          about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
           x={{
-            label: 'bytes moved (min)',
+            label: 'bytes read and written at least',
             fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '),
             log: true,
             binary: true,
@@ -150,7 +150,7 @@ export function Products(ctx: TabContext) {
           rows={shown}
           columns={cols}
           id={(p) => p.id}
-          label="weight matmuls"
+          label="matmuls"
           sort={sort.key}
           up={sort.up}
           selected={ctx.params.sel}
@@ -319,13 +319,13 @@ function columnsOf(ps: Item[], names: [string, string] | null): Column<Item>[] {
     n('m', 'm', 'rows of the weight', count),
     n('n', 'n', 'tokens; with chosen experts tokens times experts', count),
     n('k', 'k', 'columns of the weight', count),
-    n('calls', 'calls', 'products of this kind', count),
+    n('calls', 'calls', 'matmuls of this kind', count),
     time('sum_ns', 'all'),
     time('mean_ns', 'mean'),
     time('p5_ns', 'p5'),
     time('p95_ns', 'p95'),
     n('work', 'm·n·k', 'multiply-adds', (v) => (v == null ? '–' : scientific(v))),
-    n('bytes', 'bytes', 'read and written at least, a call', bytes),
+    n('bytes', 'bytes', 'read and written at least, per call', bytes),
     n('gb_per_s', 'GB/s', 'bytes / time', num),
     n('gflop_per_s', 'GFLOP/s', 'floating point operations / time', num),
   ]

@@ -149,17 +149,19 @@ function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
           list.some((g) => g.only_partial) && (
             <p class="note" key={i}>
               {two && `${names[i]}: `}No step of{' '}
-              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} is
-              complete: figures can be too low.
+              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} was wholly
+              seen: figures can be too low.
             </p>
           ),
       )}
-      {off > 0 && <p class="note">{count(off)} operators have no point, as they are of too many kinds.</p>}
+      {off > 0 && (
+        <p class="note">{count(off)} operators are of kinds beyond the limit, and have no point.</p>
+      )}
       <div class="pair roofline">
         <Plot
           id="roofline"
           title="Roofline"
-          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the roofline: memory bandwidth (slanted), compute (level). Bytes are the algorithmic minimum, not measured DRAM traffic.' : 'No roofline is drawn: run profinfer peaks.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
+          about={`A point is a ${by === 'op' ? 'kind of operator' : 'weight, or an operator without one'}, of one phase and number of threads; the larger, the more of its phase’s time it takes. ${drawn.roofs ? 'Lines are the ceilings: memory bandwidth (slanted), compute (level). Bytes are the algorithmic minimum, not measured DRAM traffic.' : 'No ceiling is drawn.'} ${two ? `Filled: ${names[0]}; open: ${names[1]}.` : ''}`}
           x={{ label: 'Arithmetic intensity (FLOP/byte)', fmt: tick, log: true }}
           y={{ label: 'Performance (GFLOP/s)', fmt: tick, log: true }}
           layers={drawn.layers}
@@ -213,15 +215,15 @@ function Peaks({ d, name }: { d: Data; name: string }) {
   if (p.rooflines.length === 0) {
     return (
       <p class="note">
-        {who}No roof is drawn: the machine’s peaks are not known{p.missing ? `: ${clean(p.missing)}` : ''}.
-        Roofs come from <code>profinfer peaks</code>, or from <code>--peak-bandwidth</code> and{' '}
+        {who}No roofline for this machine: its peaks are not known{p.missing ? `: ${clean(p.missing)}` : ''}.
+        Peaks come from <code>profinfer peaks</code>, or from <code>--peak-bandwidth</code> and{' '}
         <code>--peak-flops</code> when the page is written.
       </p>
     )
   }
   return (
     <p class="dim">
-      {who}Roofs: {clean(p.source) || 'source not known'}.
+      {who}Peaks: {clean(p.source) || 'source not known'}.
       {p.doubtful && (
         <span class="warn"> Other work disturbed the measurement: the machine may give more.</span>
       )}{' '}
@@ -306,8 +308,8 @@ function spotOf(of: Item[][], id: string | undefined) {
 function say(p: Item | undefined, names: [string, string] | null): string {
   if (!p) return ''
   const most = p.bytes_at_most ? '≤ ' : ''
-  const roof = p.of_peak == null ? '' : `, ${share(p.of_peak)} of the ${p.limit} roof`
-  return `${named(p.key)}${p.type ? ' ' + named(p.type) : ''}, ${p.phase}, ${plural(p.threads, 'thread')}${names ? ', ' + names[p.run] : ''}: ${p.bytes_at_most ? '≥ ' : ''}${intensity(p.flop_per_byte)}, ${gflops(p.gflop_per_s)}, ${most}${gbps(p.gb_per_s)}${roof}; ${dur(p.steps > 0 ? p.dur_ns / p.steps : null)} a step, ${share(p.share)} of its time`
+  const roof = p.of_peak == null ? '' : `, ${share(p.of_peak)} of peak (${p.limit})`
+  return `${named(p.key)}${p.type ? ' ' + named(p.type) : ''}, ${p.phase}, ${plural(p.threads, 'thread')}${names ? ', ' + names[p.run] : ''}: ${p.bytes_at_most ? '≥ ' : ''}${intensity(p.flop_per_byte)}, ${gflops(p.gflop_per_s)}, ${most}${gbps(p.gb_per_s)}${roof}; ${dur(p.steps > 0 ? p.dur_ns / p.steps : null)} per step, ${share(p.share)} of its time`
 }
 
 /** The way from a point to what else is known of it. */
@@ -345,7 +347,7 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
   const ridge = (r: RoofUsedRoof) => (r.gb_s && r.gflop_s ? r.gflop_s / r.gb_s : null)
   return (
     <div class="table-scroll">
-      <table class="plain roofs" aria-label="roofs">
+      <table class="plain roofs" aria-label="ceilings">
         <thead>
           <tr>
             {names && <th class="text">run</th>}
@@ -353,12 +355,12 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
             <th class="text">weights</th>
             <th title="bytes from memory">GB/s</th>
             {stream && <th title="each thread reads one place after the other">one stream</th>}
-            <th>peak</th>
+            <th>rate</th>
             <th class="text">of</th>
             {matrix && (
               <th title="instructions for small matrices: code that has none stops at the rate">matrix</th>
             )}
-            <th title="ridge point: arithmetic intensity at which both lines meet">ridge point, FLOP/byte</th>
+            <th title="arithmetic intensity at which both ceilings meet">ridge point FLOP/byte</th>
           </tr>
         </thead>
         <tbody>
@@ -468,19 +470,19 @@ function columnsOf(ps: Item[], names: [string, string] | null, threads: boolean)
       'operations divided by the duration, of operators whose bytes are known too',
       '',
     ),
-    n('gb_per_s', 'GB/s', 'bytes moved (min) / duration', '≤'),
+    n('gb_per_s', 'GB/s', 'bytes that must be read and written at least, divided by the duration', '≤'),
     {
       key: 'limit',
-      head: 'limit',
+      head: 'nearer ceiling',
       text: true,
-      help: 'the roofline at this arithmetic intensity',
+      help: 'the ceiling that is lower at this arithmetic intensity',
       value: (p) => p.limit,
       cell: (p) => p.limit || <span class="dim">–</span>,
     },
     {
       key: 'of_peak',
-      head: '% of peak',
-      help: 'performance / roofline; above 100 %: data stayed in a cache',
+      head: 'of it',
+      help: 'rate / nearer ceiling; above 100 %: data stayed in a cache',
       value: (p) => p.of_peak,
       cell: (p) => <Fig v={p.of_peak} f={share} />,
     },

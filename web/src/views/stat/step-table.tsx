@@ -165,10 +165,10 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
       cell: (r) => <Fig v={r.operators} f={count} />,
     })
     cols.push(
-      time('matmul_ns', 'matmul', 'weight matmuls'),
-      time('attn_ns', 'attention', 'attention: QKᵀ, softmax, V'),
+      time('matmul_ns', 'matmul', 'matrix weight matmul'),
+      time('attn_ns', 'attention', 'attention: scores, softmax, values'),
       time('other_ns', 'other', 'all other operators'),
-      time('outside_operators_ns', 'outside', 'time outside operators'),
+      time('outside_operators_ns', 'gaps', 'time in no operator'),
     )
     cols.push({
       key: 'gb_per_s',
@@ -179,7 +179,7 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
     })
     cols.push({
       key: 'wait_share',
-      head: 'wait',
+      head: 'barrier wait',
       value: (r) => part(r, r.wait_ns),
       cell: (r) => <Fig v={part(r, r.wait_ns)} f={share} />,
     })

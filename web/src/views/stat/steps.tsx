@@ -144,7 +144,7 @@ export function Steps(ctx: TabContext) {
       {d.attn.length > 0 && (
         <Plot
           id="attention"
-          title={`Attention per step vs. ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
+          title={`Attention, a step, against ${{ pos: 'position', cells: 'KV cells', step: 'the step', time: 'time' }[x]}`}
           about={d.growth}
           x={{
             label: axes[x],
@@ -198,7 +198,7 @@ function read(s: Spot | undefined, x: Against, name: string): string {
   if (p.matmul_ns != null && p.traced > 0) parts.push(`matmul ${dur(p.matmul_ns / p.traced)}`)
   if (p.late_ns == null) parts.push('when its results were there was not seen')
   else if (p.late_ns > 0) parts.push(`its call ${dur(p.dur_ns / p.n)}`)
-  if (s.partial) parts.push('not wholly seen' + (p.incomplete ? ': ' + p.incomplete : ''))
+  if (s.partial) parts.push('incomplete' + (p.incomplete ? ': ' + p.incomplete : ''))
   return parts.filter(Boolean).join(' · ')
 }
 
@@ -276,7 +276,7 @@ function build(
     if (all.some((s) => (s.p.backends_ns ?? 0) > 0))
       parts.push(['graphs on other backends', c.backends, (p) => p.backends_ns])
     parts.push([
-      'outside operators, probes',
+      'gaps and probes',
       c.rest,
       (p) =>
         p.matmul_ns == null
@@ -304,8 +304,8 @@ function build(
       s.xs.length === 0
         ? ''
         : bars
-          ? ' Bars: what each was made of; operators without probe overhead.'
-          : ' Areas: what they were made of, mean of nearby steps; operators without probe overhead.'
+          ? ' Bars: what each was made of; operators without what their probes took.'
+          : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.'
     const base: number[] = s.xs.map(() => 0)
     parts.forEach(([name, color], k) => {
       if (s.xs.length === 0) return
@@ -335,8 +335,8 @@ function build(
       if (mine.length === 0) continue
       const inside = mine.filter((s) => !cut || whole(s.p) <= top)
       const name =
-        (pb ? names[run] : mine.some((s) => s.p.n > 1) ? 'steps, some together' : 'a step') +
-        (partial ? ', not wholly seen' : '')
+        (pb ? names[run] : mine.some((s) => s.p.n > 1) ? 'steps, some together' : 'one step') +
+        (partial ? ', incomplete' : '')
       push(
         {
           name,
@@ -383,7 +383,7 @@ function build(
     values.push(...ys)
     const color = pb ? rc[run] : c.attn
     attn.push({
-      name: pb ? names[run] : 'attention per step',
+      name: pb ? names[run] : 'attention, per step',
       color,
       kind: 'points',
       shape: run ? 'triangle' : 'circle',
@@ -451,7 +451,7 @@ function build(
       (cut ? ' The highest steps are cut off and marked at the upper edge.' : ''),
     growth: sentences.length
       ? sentences.join('. ') + '.'
-      : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the weight matmuls.',
+      : 'Scores, softmax and values (FLASH_ATTN_EXT, or one by one), without the weight matmul.',
   }
 }
 
@@ -516,9 +516,9 @@ function Slow({
                   <tr>
                     <th class="text">{ctx.b ? names[run] : 'step'}</th>
                     <th>duration</th>
-                    <th>against the mean</th>
+                    <th>vs mean</th>
                     <th>position</th>
-                    <th>wait</th>
+                    <th>barrier wait</th>
                     <th>off-CPU</th>
                   </tr>
                 </thead>

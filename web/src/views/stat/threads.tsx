@@ -43,7 +43,11 @@ export function Threads(ctx: TabContext) {
       />
       <div class="legend">
         <Swatch shape="area" color={c.busy} name="busy: on a CPU, computing" />
-        <Swatch shape="area" color={c.wait} name="wait: for the operator’s last thread" />
+        <Swatch
+          shape="area"
+          color={c.wait}
+          name="barrier wait: from its barrier arrival to the last thread’s"
+        />
         <Swatch shape="area" color={c.off} name="off-CPU: descheduled before its barrier arrival" />
         <Swatch shape="area" color={c.idle} name="idle: in no operator" />
       </div>
@@ -64,7 +68,7 @@ export function Threads(ctx: TabContext) {
 const parts = (t: SeriesThreadPart, c: ReturnType<typeof threadColors>, idle: boolean): Part[] => {
   const out = [
     { name: 'busy', value: t.busy_ns, color: c.busy },
-    { name: 'wait', value: t.wait_ns, color: c.wait },
+    { name: 'barrier wait', value: t.wait_ns, color: c.wait },
     { name: 'off-CPU', value: t.off_cpu_ns, color: c.off },
   ]
   if (idle)
@@ -110,7 +114,7 @@ function PhaseThreads({
             <th />
             <th class="wide" />
             <th>busy</th>
-            <th>wait</th>
+            <th>barrier wait</th>
             <th>off-CPU</th>
             <th>idle</th>
           </tr>
@@ -188,14 +192,14 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
       },
       {
         key: 'imbalance' + s,
-        head: <>imbalance{run}</>,
+        head: <>load imbalance{run}</>,
         help: 'max busy / mean busy − 1 over an operator’s threads, weighted by time',
         value: (p) => of(p)?.imbalance,
         cell: (p) => <Fig v={of(p)?.imbalance} f={share} />,
       },
       {
         key: 'wait_share' + s,
-        head: <>wait{run}</>,
+        head: <>barrier wait{run}</>,
         help: 'share of the threads’ time in these operators',
         value: (p) => of(p)?.wait_share,
         cell: (p) => <Fig v={of(p)?.wait_share} f={share} />,
@@ -204,11 +208,11 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
         key: 'wait_per_step_ns' + s,
         head: (
           <>
-            waited <span class="unit">{unit.name}/step</span>
+            waited <span class="unit">thread-{unit.name}/step</span>
             {run}
           </>
         ),
-        help: 'time that threads waited in these operators, summed over threads, a step',
+        help: 'time that threads waited in these operators, summed over threads, per step',
         value: (p) => lost(of(p), i),
         cell: (p) => <Fig v={lost(of(p), i)} f={inUnit(unit)} />,
       },
@@ -247,8 +251,8 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
         <span class="dim">
-          Bars of one length: all threads had the same work. Yellow: barrier wait. Sorted by barrier wait;
-          times per step are thread-µs, summed over threads.
+          Bars of one length: all threads had the same work. Yellow: waiting for the others. Sorted by the
+          time lost to it.
         </span>
       </div>
       {rows.length > 0 ? (
@@ -344,7 +348,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     },
     {
       key: 'wait_ns',
-      head: 'wait',
+      head: 'barrier wait',
       value: (t) => t.wait_ns,
       cell: (t) => (
         <>
@@ -361,7 +365,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     { key: 'idle_ns', head: 'idle', value: (t) => t.idle_ns, cell: (t) => <Fig v={t.idle_ns} f={dur} /> },
     {
       key: 'imbalance',
-      head: 'imbalance',
+      head: 'load imbalance',
       help: 'its busy share / that of all the process’s threads − 1',
       value: (t) => t.imbalance,
       cell: (t) => <Fig v={t.imbalance} f={share} />,
@@ -383,7 +387,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     {
       key: 'runnable_ns',
       head: 'runnable',
-      help: 'run-queue delay: ready to run, without a CPU',
+      help: 'time in which it could run and did not',
       value: (t) => t.runnable_ns,
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
@@ -405,9 +409,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
   return (
     <section>
       <h2>Threads over the whole recording{name && `, ${name}`}</h2>
-      {!s.has_sched && (
-        <p class="dim">Scheduling was not recorded, so it is unknown what preempted threads.</p>
-      )}
+      {!s.has_sched && <p class="dim">Scheduling was not recorded: who ran instead is not known.</p>}
       <Table
         rows={rows}
         columns={

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfStat: tables of the statistics, and plots of what they sum up.
+import './stat.css'
 import type { Run } from '../../api/load'
 import { clean } from '../../lib/format'
 import { Empty } from '../../ui/figure'
@@ -21,10 +22,10 @@ import { Roofline } from './roofline'
 import { SlowSteps } from './slow/view'
 import { Steps } from './steps'
 import { Tables } from './tables'
-import { groups, tabName, whyEmpty } from './tabs'
+import { nameOfTab, Tabs, why, type TabKey } from './tabs'
 import { Threads } from './threads'
 
-const sections = {
+const sections: Record<TabKey, (c: TabContext) => preact.ComponentChild> = {
   tables: Tables,
   steps: Steps,
   products: Products,
@@ -41,11 +42,11 @@ const sections = {
   remote: Remote,
 }
 
+/** Tabs that say by themselves why they are empty. */
+const selfTold = new Set<string>(['experts', 'faults', 'backends', 'remote', 'requests'])
+
 /** Views of all phases and models. */
 const phaseless = new Set<string>(['counters', 'slow', 'requests', 'faults'])
-
-/** Views that do not say themselves why they have nothing to show. */
-const silent = new Set<string>(['counters', 'experts'])
 
 export function Statistics({ report, a, b, route }: ViewProps) {
   const { data: series, error } = useSections('series', b ? [a, b] : [a])
@@ -87,36 +88,18 @@ export function Statistics({ report, a, b, route }: ViewProps) {
     phase: chosen?.phase ?? '',
     model: chosen?.model ?? null,
   }
-  const known = params.tab === undefined || Object.hasOwn(sections, params.tab)
-  const tab = (known && params.tab !== undefined ? params.tab : 'tables') as keyof typeof sections
-  const Section = sections[tab]
-  const why = whyEmpty(tab, report, b ? [a, b] : [a])
+  const asked = params.tab ?? 'tables'
+  const tab = Object.hasOwn(sections, asked) ? (asked as TabKey) : null
+  const Section = tab && sections[tab]
+  const empty = tab && why(tab, report)
   return (
     <div class="stat" data-ready>
-      <nav class="sub" aria-label="statistics">
-        {groups.map(([group, tabs]) => (
-          <span key={group} class="group" role="group" aria-label={group}>
-            <span class="of" aria-hidden="true">
-              {group}
-            </span>
-            {tabs.map((key) => {
-              const why = whyEmpty(key, report, b ? [a, b] : [a])
-              return (
-                <a
-                  key={key}
-                  href={link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
-                  class={(key === tab ? 'on' : '') + (why ? ' nothing' : '')}
-                  aria-current={key === tab ? 'page' : undefined}
-                  title={why || undefined}
-                  aria-description={why || undefined}
-                >
-                  {tabName[key]}
-                </a>
-              )
-            })}
-          </span>
-        ))}
-        {!phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
+      <Tabs
+        tab={tab}
+        report={report}
+        link={(key) => link({ tab: key, sel: undefined, sort: undefined, filter: undefined })}
+      >
+        {tab && !empty && !phaseless.has(tab) && tab !== 'phases' && choices.length > 0 && (
           <span class="choice" role="group" aria-label="phase">
             {[...new Set(choices.filter((c) => c.model === ctx.model).map((c) => c.phase))].map((p) => (
               <button key={p} aria-pressed={p === ctx.phase} onClick={() => ctx.set({ phase: p })}>
@@ -125,7 +108,7 @@ export function Statistics({ report, a, b, route }: ViewProps) {
             ))}
           </span>
         )}
-        {models.length > 1 && !phaseless.has(tab) && (
+        {tab && !empty && models.length > 1 && !phaseless.has(tab) && (
           <select
             aria-label="model"
             value={String(ctx.model ?? 'none')}
@@ -138,22 +121,24 @@ export function Statistics({ report, a, b, route }: ViewProps) {
             ))}
           </select>
         )}
-      </nav>
+      </Tabs>
       <div class="page">
-        {!known && (
-          <p class="note" role="status" data-no-tab>
-            ProfStat has no view “{clean(params.tab)}”; showing {tabName[tab]}.
-          </p>
-        )}
-        {choices.length === 0 && tab !== 'faults' ? (
+        {!Section ? (
+          <Empty>There is no tab “{clean(asked).slice(0, 60)}”. Choose one above.</Empty>
+        ) : choices.length === 0 && tab !== 'faults' ? (
           <Empty>
             No step was seen in {clean(a.file)}
             {b ? ` and ${clean(b.file)}` : ''}: there is nothing to sum up. {lostText(a)}
           </Empty>
-        ) : silent.has(tab) && why ? (
-          <Empty>{why}</Empty>
         ) : (
-          <Section {...ctx} />
+          <>
+            {empty && !selfTold.has(tab!) && (
+              <p class="note" data-empty-tab={tab}>
+                {nameOfTab(tab!)}: {empty}
+              </p>
+            )}
+            {!(empty && tab === 'counters') && <Section {...ctx} />}
+          </>
         )}
       </div>
     </div>

@@ -3,7 +3,7 @@
 // Where a phase's time goes: one bar of the steps' time, one of the threads' time in operators.
 import type { SummaryStat } from '../../api/types'
 import { kindColors } from '../../lib/color'
-import { clean, dur, share } from '../../lib/format'
+import { clean, dur, plural, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import type { PhasePart } from './model'
@@ -70,17 +70,15 @@ const grey: [string, string] = ['#8a8f98', '#8a8f98']
 export function Split({ part }: { part: PhasePart }) {
   const { ps, name } = part
   if (ps.matmul_share == null && ps.backends_share == null)
-    return (
-      <p class="dim">Operators of these steps were not recorded, so it is unknown where their time goes.</p>
-    )
+    return <p class="dim">No operators were recorded of these steps: where their time goes is not known.</p>
   const step = ps.traced_steps > 0 ? ps.traced_ns / ps.traced_steps : null
   const on =
     ps.backends?.length === 1 ? `graphs on ${clean(ps.backends[0].backend)}` : 'graphs on other backends'
   return (
     <>
       <div class="barhead">
-        {(ps.async_steps ?? 0) > 0 ? 'submit time per step' : 'time per step'}
-        {step != null && <span class="dim">, mean {dur(step)}</span>}
+        {(ps.async_steps ?? 0) > 0 ? 'time per step (submit only)' : 'time per step'}
+        {step != null && <span class="dim">, {dur(step)} on average</span>}
       </div>
       <Bar
         name={name}
@@ -108,12 +106,14 @@ export function Split({ part }: { part: PhasePart }) {
             color: grey,
             empty: true,
           },
-          { label: 'probes of this recording', share: ps.probe_share, field: 'probe_share', color: grey },
+          { label: 'probe overhead', share: ps.probe_share, field: 'probe_share', color: grey },
         ]}
       />
       {ps.traced_steps < ps.steps && (
         <p class="dim">
-          Operators of {ps.traced_steps} of {ps.steps} steps.
+          {ps.disturbed?.left_out
+            ? `Of ${ps.traced_steps} of ${ps.steps} steps: ${plural(ps.disturbed.steps, 'disturbed step')} left out.`
+            : `Of ${ps.traced_steps} of ${ps.steps} steps; operators of the others were not recorded.`}
         </p>
       )}
     </>
@@ -129,7 +129,7 @@ export function Threads({ part, stat }: { part: PhasePart; stat: SummaryStat }) 
       <Bar
         name={name}
         of={null}
-        label={`thread time in operators of ${ps.phase}`}
+        label={`how the threads of ${ps.phase} spend their time in operators`}
         pieces={[
           {
             label: stat.has_off_cpu ? 'busy' : 'busy or off-CPU (not recorded)',

@@ -7,7 +7,7 @@ import { diverge, ink } from '../../lib/color'
 import { clean, count, delta, dur, gbps, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { phaseParts, type PhasePart } from './model'
-import { boundWords, Sure } from './verdict'
+import { boundWords, Confidence } from './verdict'
 
 type F = (v: number | null | undefined) => string
 
@@ -65,47 +65,41 @@ export const perToken = (share: number | null, p: SummaryPhase) => {
 const perStep = (p: SummaryPhase) => (p.tokens == null || p.steps === 0 ? null : p.tokens / p.steps)
 
 const figures: Row[] = [
-  { label: 'tokens/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
-  { label: 'mean per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
-  {
-    label: 'p95 per token',
-    f: dur,
-    better: 'less',
-    field: 'per_token_p95_ns',
-    get: (p) => p.per_token_p95_ns,
-  },
+  { label: 't/s', f: num, better: 'more', field: 'tokens_per_s', get: (p) => p.tokens_per_s },
+  { label: 'per token', f: dur, better: 'less', field: 'per_token_ns', get: (p) => p.per_token_ns },
+  { label: 'p95', f: dur, better: 'less', field: 'per_token_p95_ns', get: (p) => p.per_token_p95_ns },
   { label: 'steps', f: count, better: 'neither', field: 'steps', get: (p) => p.steps },
   { label: 'tokens per step', f: num, better: 'neither', field: '', get: perStep },
   {
-    label: 'weight matmul, per token',
+    label: 'weight matmul per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.matmul_share, p),
   },
   {
-    label: 'attention, per token',
+    label: 'attention per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.attn_share, p),
   },
   {
-    label: 'other operators, per token',
+    label: 'other operators per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.other_share, p),
   },
   {
-    label: 'outside operators, per token',
+    label: 'outside operators per token',
     f: dur,
     better: 'less',
     field: '',
     get: (p) => perToken(p.outside_operators_share, p),
   },
   {
-    label: 'weight matmul bandwidth',
+    label: 'weights read at',
     f: gbps,
     better: 'more',
     field: 'matmul_gb_per_s',
@@ -136,16 +130,15 @@ export function phasePairs(a: SummaryStat, b: SummaryStat): [PhasePart | null, P
 /** A sentence on one phase of two runs, from their figures alone. */
 export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string): string {
   const [x, y] = [pa.ps.tokens_per_s, pb.ps.tokens_per_s]
-  if (x == null || y == null || x <= 0 || y <= 0)
-    return `The throughput of ${pa.ps.phase} is not known for both recordings.`
+  if (x == null || y == null || x <= 0 || y <= 0) return `The speed of ${pa.ps.phase} is not known of both.`
   // The sentence is about the faster one: its figures come first, the other's after "against" and "instead
   // of".
   if (x > y) [pa, pb, a, b] = [pb, pa, b, a]
   const [slow, fast] = [Math.min(x, y), Math.max(x, y)]
   const speed =
     fast / slow < 1.01 ? `${b} is as fast as ${a}` : `${b} is ${num(fast / slow)} times as fast as ${a}`
-  let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} tokens/s`
-  // What changed most of a step's time.
+  let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} t/s`
+  // What changed most of per step's time.
   const changed = (
     [
       ['weight matmul', 'matmul_share'],
@@ -159,7 +152,7 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
     .sort((p, q) => Math.abs(q.to! - q.from!) - Math.abs(p.to! - p.from!))
   const most = Math.max(pa.ps.per_token_ns ?? 0, pb.ps.per_token_ns ?? 0)
   if (changed.length > 0 && Math.abs(changed[0].to! - changed[0].from!) > 0.02 * most)
-    text += `; ${changed[0].what} took ${dur(changed[0].to!)} per token instead of ${dur(changed[0].from!)}`
+    text += `; ${changed[0].what} per token took ${dur(changed[0].to!)} instead of ${dur(changed[0].from!)}`
   const [ta, tb] = [perStep(pa.ps), perStep(pb.ps)]
   if (ta && tb && Math.abs(tb / ta - 1) > 0.01)
     text += `, in steps of ${num(tb)} tokens instead of ${num(ta)}`
@@ -234,7 +227,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {p ? (
                         <>
-                          {boundWords(p.verdict)} <Sure sure={p.verdict?.confidence ?? ''} />
+                          {boundWords(p.verdict)} <Confidence level={p.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'
@@ -243,7 +236,7 @@ export function Compare({ a, b }: { a: Run; b: Run }) {
                     <td class="boundcell">
                       {q ? (
                         <>
-                          {boundWords(q.verdict)} <Sure sure={q.verdict?.confidence ?? ''} />
+                          {boundWords(q.verdict)} <Confidence level={q.verdict?.confidence ?? ''} />
                         </>
                       ) : (
                         '–'

@@ -46,11 +46,11 @@ export function Heaviest({
             <th class="text">by weight</th>
             <th>per step</th>
             <th class="text">share</th>
-            {other && <th title="time per token in the other run, relative to this one">other run</th>}
-            <th title="bytes moved (min) / time">GB/s</th>
+            {other && <th title="time per token of the other run against this one">other run</th>}
+            <th title="bytes that must be moved at least / time">GB/s</th>
             <th title="floating-point operations / time">GFLOP/s</th>
-            <th title="arithmetic intensity: floating-point operations / bytes moved (min)">FLOP/byte</th>
-            <th title="barrier wait, share of thread time">barrier wait</th>
+            <th title="arithmetic intensity: floating-point operations / bytes">FLOP/byte</th>
+            <th title="barrier wait: share of thread time">barrier wait</th>
             <th></th>
           </tr>
         </thead>
@@ -89,7 +89,7 @@ export function Heaviest({
                 </td>
                 <td class="text">
                   <a
-                    href={href('dag', { phase: part.ps.phase, q: search(r), color: 'gbps', ...keep })}
+                    href={href('dag', { phase: part.ps.phase, q: search(r), color: 'share', ...keep })}
                     title="in the operator graph"
                   >
                     graph&nbsp;›

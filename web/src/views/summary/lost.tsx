@@ -19,7 +19,7 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
     const what = w.what || 'events'
     if (w.why === 'lost' && w.events > 0)
       grave.push(
-        `${count(w.events)} ${what} were dropped, in ${count(w.spans)} interval${w.spans === 1 ? '' : 's'}. Affected steps are left out where they are known.`,
+        `${count(w.events)} ${what} were dropped, in ${count(w.spans)} span${w.spans === 1 ? '' : 's'}: the steps concerned are left out where they could be told.`,
       )
     else if (w.why === 'filtered' && w.what === 'others')
       notes.push(
@@ -27,14 +27,14 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
       )
     else
       facts.push(
-        `${w.why}${w.what ? ' ' + w.what : ''}: ${count(w.spans)} interval${w.spans === 1 ? '' : 's'}${w.events > 0 ? `, ${count(w.events)} events` : ''}${w.dur_ns > 0 ? `, ${dur(w.dur_ns)}` : ''}.`,
+        `${w.why}${w.what ? ' ' + w.what : ''}: ${count(w.spans)} span${w.spans === 1 ? '' : 's'}${w.events > 0 ? `, ${count(w.events)} events` : ''}${w.dur_ns > 0 ? `, ${dur(w.dur_ns)}` : ''}.`,
       )
   }
   for (const p of s.phases ?? []) {
-    if (p.only_partial) grave.push(`No step of ${p.phase} is complete: its figures can be too low.`)
+    if (p.only_partial) grave.push(`No step of ${p.phase} was complete: its figures can be too low.`)
     else if (p.partial_steps > 0)
       grave.push(
-        `${p.phase}: ${count(p.partial_steps)} incomplete step${p.partial_steps === 1 ? ' is' : 's are'} left out.`,
+        `${p.phase}: ${count(p.partial_steps)} step${p.partial_steps === 1 ? ' was' : 's were'} not seen wholly and left out.`,
       )
   }
   for (const u of l.untraced_steps ?? [])
@@ -44,9 +44,12 @@ export function losses(s: SummaryStat): { grave: string[]; facts: string[]; note
   if (s.run.level !== 'step' && s.run.level !== 'graph') add(l.unknown_shapes, 'Graphs without a definition')
   add(l.part_shapes, 'Graphs with parts of their definition missing')
   add(l.aborted_graphs, 'Graphs that ended early')
-  add(s.ttft.unknown, 'Requests without TTFT, as recording began after their prompt')
+  add(
+    s.ttft.unknown,
+    'Sequences whose prompt was not seen, so that their time to the first token is not known',
+  )
   if (!s.has_sched && (s.phases ?? []).some((p) => p.operators_ns != null))
-    facts.push('Scheduling was not recorded: what else ran, and off-CPU time, are unknown.')
+    facts.push('Scheduling was not recorded: who else ran, and time off the CPU, are not known.')
   return { grave, facts, notes }
 }
 
@@ -73,8 +76,8 @@ export function Lost({ stat }: { stat: SummaryStat }) {
           'Nothing was dropped.'
         ) : (
           <>
-            Events dropped: <Fig v={stat.lost.events} f={count} name="lost.events" />. Throttled:{' '}
-            <Fig v={stat.lost.throttled_ns} f={dur} name="lost.throttled_ns" />. Incomplete steps:{' '}
+            Events lost: <Fig v={stat.lost.events} f={count} name="lost.events" />. Throttled:{' '}
+            <Fig v={stat.lost.throttled_ns} f={dur} name="lost.throttled_ns" />. Steps incomplete:{' '}
             <Fig v={stat.lost.partial_steps} f={count} name="lost.partial_steps" />.
           </>
         )}

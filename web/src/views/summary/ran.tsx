@@ -56,7 +56,7 @@ export function RanShort({ run }: { run: Run }) {
           of={[
             m.family ? clean(m.family) : 'model',
             m.layers > 0 && `${m.layers} layer${m.layers === 1 ? '' : 's'}`,
-            m.width != null && `n_embd ${m.width}`,
+            m.width != null && `${m.width} wide`,
             <Types m={m} />,
             `${parameterCount(m.parameters)} parameters`,
             m.bytes != null && bytes(m.bytes),
@@ -67,7 +67,7 @@ export function RanShort({ run }: { run: Run }) {
       <Facts
         of={[
           `${count(s.run.steps)} step${s.run.steps === 1 ? '' : 's'} in ${dur(s.run.dur_ns)}`,
-          clear(s) ? 'nothing dropped' : <span class="warn">recording incomplete, see below</span>,
+          clear(s) ? 'nothing was dropped' : <span class="warn">something was not seen, see below</span>,
         ]}
       />
     </div>
@@ -89,12 +89,12 @@ function ModelLine({ m, i }: { m: FactsModel; i: number }) {
     ),
     m.width != null && (
       <>
-        n_embd <Fig v={m.width} f={count} name={`models.${i}.width`} />
+        <Fig v={m.width} f={count} name={`models.${i}.width`} /> wide
       </>
     ),
     m.heads != null && m.heads_kv != null && m.head_dim != null && (
       <>
-        {m.heads} heads, {m.heads_kv} KV heads, head_dim {m.head_dim}
+        {m.heads}/{m.heads_kv} heads of {m.head_dim}
       </>
     ),
     m.experts != null && (
@@ -102,7 +102,7 @@ function ModelLine({ m, i }: { m: FactsModel; i: number }) {
         {m.experts} experts{m.experts_used != null ? `, ${m.experts_used} used` : ''}
       </>
     ),
-    m.vocab != null && <>vocab {count(m.vocab)}</>,
+    m.vocab != null && <>{count(m.vocab)} tokens</>,
     <Types m={m} />,
     <>
       <Fig v={m.parameters} f={(v) => parameterCount(v ?? 0)} name={`models.${i}.parameters`} /> parameters
@@ -203,11 +203,11 @@ export function Ran({ run }: { run: Run }) {
             s.run.level && `level ${clean(s.run.level)}`,
             s.run.part && `a part of the recording: ${clean(s.run.part)}`,
             s.run.filter && `only ${clean(s.run.filter)}`,
-            s.run.overhead_budget && `overhead budget ${share(Number(s.run.overhead_budget))}`,
+            s.run.overhead_budget && `within a budget of ${share(Number(s.run.overhead_budget))}`,
             s.run.probe_share != null && (
               <>
-                est. probe overhead <Fig v={s.run.probe_share} f={share} name="run.probe_share" /> of thread
-                time in operators
+                probes <Fig v={s.run.probe_share} f={share} name="run.probe_share" /> of the threads' time in
+                operators
               </>
             ),
           ]}

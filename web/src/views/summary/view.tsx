@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The page's first view: what bounds the run, its key figures, where the time goes, top opportunities.
+// The page's first view: what bounds the run, its key figures, where the time goes, what is worth a look.
 import './summary.css'
 import type { Run } from '../../api/load'
-import { clean } from '../../lib/format'
 import type { ViewProps } from '../../ui/view-props'
 import { Compare, runLabels, phasePairs } from './compare'
 import { Findings } from './findings'
@@ -14,15 +13,10 @@ import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
 import { Whole } from './whole'
 
-export function Summary({ report, a, b, route }: ViewProps) {
+export function Summary({ report, a, b }: ViewProps) {
   const several = report.runs.length > 1
   return (
     <div class="page summary" data-ready>
-      {route.unknown && (
-        <p class="note" role="status" data-no-view>
-          The page has no view “{clean(route.unknown)}”; showing Summary.
-        </p>
-      )}
       {b ? <Two a={a} b={b} /> : <One run={a} several={several} />}
     </div>
   )
@@ -30,7 +24,8 @@ export function Summary({ report, a, b, route }: ViewProps) {
 
 function nothing(run: Run): string {
   const s = run.stats.weight
-  if (s.lost.truncated && s.run.dur_ns === 0) return 'Nothing was recorded: this trace is truncated.'
+  if (s.lost.truncated && s.run.dur_ns === 0)
+    return 'Nothing was recorded before this recording was truncated.'
   if (s.outside_steps)
     return 'No step was seen: operators ran outside any call that computes a batch. ProfStat lists them.'
   return 'No step was seen: the engine computed nothing while it was recorded. Record while it answers a request.'
@@ -56,7 +51,8 @@ function One({ run, several }: { run: Run; several: boolean }) {
       )}
       <section>
         <h2>
-          Top opportunities <span class="dim sub">upper bound of the time saved in this run</span>
+          Top opportunities{' '}
+          <span class="dim sub">upper bound of the time saved per step, and its share of the phase</span>
         </h2>
         <Findings stat={s} keep={keep} />
       </section>
@@ -65,7 +61,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
           .filter((p) => (p.ps.rows ?? []).length > 0)
           .map((p) => (
             <div key={p.name}>
-              <h2>Heaviest in {p.title.toLowerCase()}</h2>
+              <h2>Top operators in {p.title.toLowerCase()}</h2>
               <Heaviest part={p} keep={keep} />
             </div>
           ))}
@@ -77,7 +73,7 @@ function One({ run, several }: { run: Run; several: boolean }) {
           <Ran run={run} />
         </section>
         <section>
-          <h2>What was not recorded</h2>
+          <h2>What was not seen</h2>
           <Lost stat={s} />
         </section>
       </div>
@@ -144,12 +140,13 @@ function Two({ a, b }: { a: Run; b: Run }) {
         </div>
       ))}
       <h2>
-        Top opportunities <span class="dim sub">upper bound of the time saved in its run</span>
+        Top opportunities{' '}
+        <span class="dim sub">upper bound of the time saved per step, and its share of the phase</span>
       </h2>
       {side((x) => (
         <Findings stat={x.s} keep={runAlone(x.run, true)} />
       ))}
-      <h2>Heaviest operators</h2>
+      <h2>Top operators</h2>
       {side((x, i) =>
         all.map(
           (pair, n) =>
@@ -167,7 +164,7 @@ function Two({ a, b }: { a: Run; b: Run }) {
       {side((x) => (
         <Ran run={x.run} />
       ))}
-      <h2>What was not recorded</h2>
+      <h2>What was not seen</h2>
       {side((x) => (
         <Lost stat={x.s} />
       ))}

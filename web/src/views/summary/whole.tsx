@@ -7,7 +7,7 @@ import { clean, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { useTheme } from '../../ui/theme'
 import { Prose } from './say'
-import { boundWords, Sure } from './verdict'
+import { boundWords, Confidence } from './verdict'
 
 const colors: Record<string, [string, string]> = {
   memory: ['#0072b2', '#4ba3db'],
@@ -26,16 +26,16 @@ const what: Record<string, string> = {
   backends: 'graphs on other backends',
   probes: 'probes of this recording',
   wait: 'barrier wait',
-  sleep: 'threads asleep',
+  sleep: 'threads sleep',
   disk: 'disk reads',
   contention: 'CPU contention',
   outside: 'outside operators',
 }
 /** What a cause's time is bound by, where its name does not say so. */
 const by: Partial<Record<SummaryBound, string>> = {
-  memory: 'memory-bound: ',
-  compute: 'compute-bound: ',
-  unknown: 'bound unknown: ',
+  memory: 'reading: ',
+  compute: 'computing: ',
+  unknown: 'bound not known: ',
 }
 
 const least = 0.002
@@ -64,7 +64,7 @@ export function Whole({ stat }: { stat: SummaryStat }) {
           <p class="why dim">
             {v.confidence && (
               <>
-                <Sure sure={v.confidence} />.{' '}
+                Confidence: <Confidence level={v.confidence} />.{' '}
               </>
             )}
             <Prose text={v.why} names={v.names} />

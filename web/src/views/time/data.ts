@@ -90,6 +90,7 @@ export class TimeData {
   readonly left: number
   private kinds: Uint8Array
   private runners: Uint8Array
+  private threadOf: Int32Array
   private cache = new Map<number, Chunk>()
   private loading = new Map<number, Promise<Chunk>>()
   private failed = new Map<number, string>()
@@ -121,6 +122,7 @@ export class TimeData {
     this.left = this.chunks.filter((c) => !c.kept).length
     this.kinds = Uint8Array.from(this.defs, (d) => d.kind)
     this.runners = Uint8Array.from(index.runners ?? [], (r, i) => (i === 0 ? 2 : r.thread >= 0 ? 0 : 1))
+    this.threadOf = Int32Array.from(index.runners ?? [], (r, i) => (i === 0 ? -1 : r.thread))
     this.steps = readSteps(steps)
     this.graphs = readGraphs(graphs)
     const text = (i: number) => index.strings?.[i] ?? ''
@@ -286,7 +288,11 @@ export class TimeData {
     const threads = this.index.threads?.length ?? 0
     if (c.kind === 'ops')
       return work(opsTask, { bytes, base: c.base_ns, kinds: this.kinds, threads, level: this.level }, [bytes])
-    return work(schedTask, { bytes, base: c.base_ns, runners: this.runners, threads }, [bytes])
+    return work(
+      schedTask,
+      { bytes, base: c.base_ns, runners: this.runners, threadOf: this.threadOf, threads },
+      [bytes],
+    )
   }
 
   private keep(i: number, c: Chunk): void {

@@ -43,7 +43,7 @@ export interface SchedChunk {
   kind: 'sched'
   /** By CPU: kind 0 an engine's thread, 1 another, 2 not seen; ref is the runner. */
   cpus: Lane[]
-  /** By thread: kind is the state, ref the CPU. */
+  /** By thread: kind is the state (0: Running), ref the CPU. */
   states: Lane[]
   bytes: number
 }
@@ -85,6 +85,8 @@ export interface SchedArg {
   base: number
   /** Of each runner: 0 an engine's thread, 1 another, 2 not seen. */
   runners: Uint8Array
+  /** Thread of each runner, -1: none of the engine's. */
+  threadOf: Int32Array
   threads: number
 }
 
@@ -215,7 +217,19 @@ export function timeSched(arg: SchedArg): { result: SchedChunk; transfer: ArrayB
   for (let i = 0; i < runner.length; i++)
     if (!(runner[i] >= 0 && runner[i] < arg.runners.length)) throw damaged()
   const cpus = laned(cpu, rStart, rDur, (i) => arg.runners[runner[i]], runner, cpuChannels)
-  const states = laned(thread, sStart, sDur, (i) => what[i] & 7, where, 8)
+  // Where a thread ran, from the CPUs: its states tell only when it was on none.
+  const on: number[] = []
+  runner.forEach((v, i) => (arg.threadOf[v] ?? -1) >= 0 && on.push(i))
+  const both = (a: Float64Array, f: (i: number) => number) => Float64Array.from([...a, ...on.map(f)])
+  const m = thread.length
+  const states = laned(
+    both(thread, (i) => arg.threadOf[runner[i]]),
+    both(sStart, (i) => rStart[i]),
+    both(sDur, (i) => rDur[i]),
+    (i) => (i < m ? what[i] & 7 : 0),
+    both(where, (i) => cpu[i]),
+    8,
+  )
   const all = [...cpus, ...states]
   return {
     result: { kind: 'sched', cpus, states, bytes: all.reduce((v, l) => v + sizeOf(l.set), 0) },

@@ -110,7 +110,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
       out.push(`${count(s.ops[i])} operators in ${count(s.graphs[i])} graphs`)
       const inc = d.text(s.incomplete[i])
       const un = d.text(s.untraced[i])
-      if (inc) out.push(`not wholly seen: ${clean(inc)}`)
+      if (inc) out.push(`incomplete: ${clean(inc)}`)
       if (un) out.push(`operators not recorded: ${clean(un)}`)
       out.push(`starts at ${moment(s.start[i])}`)
       return out
@@ -183,7 +183,7 @@ export function describe(d: TimeData, p: Picked, thread = -1): string[] {
     case 'loss': {
       const l = d.index.losses![p.loss]
       return [
-        `not wholly seen: ${clean(l.why)}`,
+        `incomplete: ${clean(l.why)}`,
         `${l.events > 0 ? `${count(l.events)} ` : ''}${clean(l.what)}${l.cpu >= 0 ? ` of CPU ${l.cpu}` : ''} · ${dur(l.dur_ns)}`,
         `starts at ${moment(l.start_ns)}`,
       ]

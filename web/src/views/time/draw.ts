@@ -9,6 +9,7 @@ import { Writer, type Label } from './labels'
 import type { Palette } from './palette'
 import { css, Pattern, type Raster } from './raster'
 import type { Row } from './rows'
+import { stateStripHeight } from './pick'
 import { lengthClass, spansWithin, type Bins, type SpanSet } from './spans'
 import { maxRate, rateOf, runnerName, stepLabel } from './steps'
 
@@ -192,7 +193,8 @@ export class Painter {
     const r = this.raster
     const u = r.unit
     const top = y + 2 * u
-    const bottom = y + h - 8 * u
+    const bottom = y + h - stateStripHeight * u
+    const strip = y + h - 2 * u
     let names = this.names.get(d)
     if (!names)
       this.names.set(
@@ -241,28 +243,28 @@ export class Painter {
         p.bg,
       )
     }
-    // Why it was on no CPU: a strip below, and crossed out where it was within an operator.
+    // Its states: a strip below. Where it was on no CPU within an operator, the operator is crossed out.
     for (const c of chunks) {
       if (c.kind !== 'sched') continue
       const l = c.states.find((l) => l.index === row.index)
       if (!l) continue
-      this.lane(l.set, bottom + u, bottom + 6 * u, {
+      this.lane(l.set, bottom + u, strip, {
         fill: (k) => p.state[k] ?? p.bg,
         stack: p.state,
-        stackPattern: [null, Pattern.Diagonal, Pattern.Diagonal, Pattern.Dots, Pattern.Bars],
-        patternInk: [0, p.fg, p.fg, p.bg, p.bg],
+        stackPattern: [null, Pattern.Diagonal, Pattern.Diagonal, null, Pattern.Bars],
+        patternInk: [0, p.fg, p.fg, 0, p.fg],
         ink: () => p.text,
         after: (i, x0, x1, s) => {
-          if (s.kind[i] <= 2) r.pattern(x0, bottom + u, x1, bottom + 6 * u, p.fg, Pattern.Diagonal)
-          if (s.kind[i] === 3) r.pattern(x0, bottom + u, x1, bottom + 6 * u, p.bg, Pattern.Dots, 4)
-          if (s.kind[i] === 4) r.pattern(x0, bottom + u, x1, bottom + 6 * u, p.bg, Pattern.Bars)
-          if (x1 - x0 >= 2) r.pattern(x0, top, x1, bottom, p.bg, Pattern.Cross, 6)
+          const state = s.kind[i]
+          if (state === 1 || state === 2) r.pattern(x0, bottom + u, x1, strip, p.fg, Pattern.Diagonal)
+          if (state === 4) r.pattern(x0, bottom + u, x1, strip, p.fg, Pattern.Bars)
+          if (state > 0 && x1 - x0 >= 2) r.pattern(x0, top, x1, bottom, p.bg, Pattern.Cross, 6)
         },
         edge: p.bg,
       })
     }
     const faults = d.faults?.byThread.get(row.index)
-    if (faults) drawFaults(r, faults, this.off, this.view.scale, bottom, p.state[4], p.bg)
+    if (faults) drawFaults(r, faults, this.off, this.view.scale, bottom, p.fault, p.bg)
   }
 
   /** The overview, where no chunk tells more. */

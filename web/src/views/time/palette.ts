@@ -36,20 +36,29 @@ export interface Palette {
   other: number
   otherInk: string
   lost: number
+  /** By thread state (api/timeline.ts); the first is Running. */
   state: number[]
+  fault: number
   copy: number
   /** Colours of a backend: its own, and what stands for the time until it was waited for. */
   backend: (name: string) => { fill: number; rest: number; ink: string }
 }
 
 /** What else is told by colours, as [light, dark]; the legend has them too. */
-export const marks: Record<'wait' | 'off' | 'own' | 'other' | 'sleep' | 'blocked', [string, string]> = {
+export const marks: Record<
+  'wait' | 'off' | 'own' | 'other' | 'running' | 'runnable' | 'sleep' | 'blocked' | 'fault',
+  [string, string]
+> = {
   wait: ['#d8dbe0', '#3a4049'],
   off: ['#f3c9a4', '#6b4320'],
   own: ['#6c8ebf', '#5f85bb'],
   other: ['#e0a030', '#c98a1c'],
-  sleep: ['#a8afb8', '#565e69'],
-  blocked: ['#b0578d', '#dd8fbc'],
+  // Thread states: green, light green, grey and orange, as in Perfetto.
+  running: ['#2e7d32', '#43a047'],
+  runnable: ['#99ba34', '#b4d455'],
+  sleep: ['#c3c8ce', '#4b535d'],
+  blocked: ['#ff9900', '#ffa726'],
+  fault: ['#b0578d', '#dd8fbc'],
 }
 
 /** What is not known of a metric: apart from all levels, as [light, dark]. */
@@ -108,7 +117,14 @@ export function palette(leveled = false): Palette {
       const c = backendColor(name, t ? 'dark' : 'light')
       return { fill: pixel(c), rest: mix(pixel(c), bg, 0.72), ink: ink(c) }
     }),
-    state: [bg, pixel(marks.other[t]), pixel(marks.other[t]), pixel(marks.sleep[t]), pixel(marks.blocked[t])],
+    state: [
+      pixel(marks.running[t]),
+      pixel(marks.runnable[t]),
+      pixel(marks.runnable[t]),
+      pixel(marks.sleep[t]),
+      pixel(marks.blocked[t]),
+    ],
+    fault: pixel(marks.fault[t]),
   }
 }
 

@@ -4,9 +4,8 @@
 import { useEffect, useState } from 'preact/hooks'
 import { phases } from '../../api/timeline'
 import { operatorKinds } from '../../api/types'
-import { backendColor } from '../../lib/backend-color'
 import { kindColors } from '../../lib/color'
-import { formatOf, eventCount, scaledHelp } from '../../lib/counters'
+import { formatOf, scaledHelp } from '../../lib/counters'
 import {
   bytes,
   clean,
@@ -18,7 +17,6 @@ import {
   gbps,
   gflops,
   intensity,
-  named,
   num,
   share,
 } from '../../lib/format'
@@ -31,157 +29,10 @@ import { endToEnd, stepDuration, type OpInfo, type TimeData } from './data'
 import { bandwidth, countersOf, describe, imbalance, flopsPerNs, threadName } from './describe'
 import { FaultDetails, OpFaults } from './fault-panel'
 import { opOfStep, sameAs } from './find'
-import { levelColors, marks, overviewColor } from './palette'
+import { marks } from './palette'
 import type { Picked } from './pick'
 import { ForWhom } from './remote'
 import { rateOf, runnerName, stepLabel } from './steps'
-import type { Timeline } from './timeline'
-
-const flag = () => (theme() === 'dark' ? 1 : 0)
-
-export function Swatch({
-  color,
-  pattern,
-}: {
-  color: string
-  pattern?: 'diagonal' | 'cross' | 'bars' | 'dots'
-}) {
-  const ink = theme() === 'dark' ? '#cfd5dc99' : '#30363d99'
-  const image =
-    pattern === 'diagonal'
-      ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px)`
-      : pattern === 'cross'
-        ? `repeating-linear-gradient(135deg, ${ink} 0 1px, transparent 1px 4px), repeating-linear-gradient(45deg, ${ink} 0 1px, transparent 1px 4px)`
-        : pattern === 'bars'
-          ? `repeating-linear-gradient(90deg, ${ink} 0 2px, transparent 2px 5px)`
-          : pattern === 'dots'
-            ? `radial-gradient(${ink} 1px, transparent 1.2px)`
-            : 'none'
-  return (
-    <span
-      class="time-swatch"
-      style={{
-        backgroundColor: color,
-        backgroundImage: image,
-        backgroundSize: pattern === 'dots' ? '4px 4px' : undefined,
-      }}
-    />
-  )
-}
-
-export function Legend({
-  sched,
-  level,
-  faults,
-  backends,
-}: {
-  sched: boolean
-  level: Timeline['level']
-  faults: boolean
-  backends: string[]
-}) {
-  const f = flag()
-  return (
-    <div class="time-legend">
-      {level ? (
-        <Levels level={level} />
-      ) : (
-        operatorKinds.map((k) => (
-          <span key={k}>
-            <Swatch color={kindColors[k][f]} />
-            {k}
-          </span>
-        ))
-      )}
-      <span>
-        <Swatch color={marks.wait[f]} pattern="diagonal" />
-        wait for the others
-      </span>
-      <span>
-        <Swatch color={marks.off[f]} pattern="cross" />
-        off-CPU
-      </span>
-      {sched && (
-        <>
-          <span>
-            <Swatch color={marks.other[f]} pattern="diagonal" />
-            ready, no CPU
-          </span>
-          <span>
-            <Swatch color={marks.sleep[f]} pattern="dots" />
-            sleeps
-          </span>
-          <span>
-            <Swatch color={marks.blocked[f]} pattern="bars" />
-            blocked
-          </span>
-          <span>
-            <Swatch color={marks.own[f]} />
-            CPU: engine
-          </span>
-          <span>
-            <Swatch color={marks.other[f]} />
-            CPU: another
-          </span>
-        </>
-      )}
-      {faults && (
-        <>
-          <span title="a band at the lower edge of the thread’s operators, drawn where one looks close enough">
-            <Swatch color={marks.blocked[f]} />
-            major page fault
-          </span>
-          <span>
-            <Swatch color={marks.blocked[f]} pattern="diagonal" />
-            minor one that read or took long
-          </span>
-        </>
-      )}
-      {backends.slice(0, 6).map((b) => (
-        <span key={b}>
-          <Swatch color={backendColor(b, theme())} />
-          {named(b, 20)}: call
-        </span>
-      ))}
-      {backends.length > 0 && (
-        <span>
-          <Swatch color="transparent" pattern="diagonal" />
-          until waited for
-        </span>
-      )}
-    </div>
-  )
-}
-
-/** What the colours of levels stand for: from 0 to the highest of any row of the statistics. */
-function Levels({ level }: { level: NonNullable<Timeline['level']> }) {
-  const { metric: m, top } = level
-  const colors = levelColors(flag())
-  const n = colors.length - 1
-  const value = (v: number) =>
-    m.kind === 'count' ? eventCount(v) : formatOf(m)(m.kind === 'mpki' ? v * 1000 : v)
-  return (
-    <span data-levels={m.id} title={m.help + (m.scaled ? '. ' + scaledHelp : '')}>
-      {m.head}
-      {m.kind === 'count' ? ' for each µs on a CPU' : m.unit ? ` ${m.unit}` : ''}
-      {m.scaled && <span class="dim"> (scaled)</span>}:{' '}
-      {colors.slice(0, n).map((c, i) => (
-        <span key={i}>
-          <Swatch color={c} />
-          {i === n - 1 ? `from ${value((top * i) / n)}` : `to ${value((top * (i + 1)) / n)}`}{' '}
-        </span>
-      ))}
-      <span>
-        <Swatch color={colors[n]} />
-        not known
-      </span>{' '}
-      <span title="From afar the timeline knows kinds of operators and not their counts: those are read where one looks closer.">
-        <Swatch color={overviewColor()} />
-        seen from afar: zoom in
-      </span>
-    </span>
-  )
-}
 
 function Row({ k, children }: { k: string; children: preact.ComponentChildren }) {
   return (
@@ -191,6 +42,8 @@ function Row({ k, children }: { k: string; children: preact.ComponentChildren })
     </>
   )
 }
+
+const flag = () => (theme() === 'dark' ? 1 : 0)
 
 interface Props {
   picked: Picked
@@ -228,11 +81,11 @@ export function Details(p: Props) {
             )}
             <div class="time-buttons">
               <button onClick={p.actions.fit} title="f">
-                zoom to it
+                zoom to selection
               </button>
             </div>
           </div>
-          {p.picked.what === 'state' && p.picked.state <= 2 && (
+          {p.picked.what === 'state' && p.picked.state >= 1 && p.picked.state <= 2 && (
             <Instead
               d={d}
               thread={p.picked.thread}
@@ -272,8 +125,8 @@ function Instead({
   }
   return (
     <div>
-      <h3>ran there meanwhile</h3>
-      {sum.size === 0 && <div class="dim">nobody that was seen</div>}
+      <h3>preempted by (ran on that CPU)</h3>
+      {sum.size === 0 && <div class="dim">nothing that was seen</div>}
       <dl class="time-dl">
         {[...sum]
           .sort((a, b) => b[1] - a[1])
@@ -313,7 +166,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
               <span class="dim">its call, which returns before its results are there</span>
             </Row>
           )}
-          <Row k="against the mean">
+          <Row k="vs mean">
             <span>{delta(mean, took)}</span>{' '}
             <span class="dim">
               of {dur(mean)} over {count(same.length)} steps of its phase;{' '}
@@ -335,7 +188,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
         </dl>
       </div>
       <div>
-        <h3>in it</h3>
+        <h3>inside</h3>
         <dl class="time-dl">
           <Row k="operators">
             <Fig v={s.ops[step]} f={count} />
@@ -349,7 +202,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
           <Row k="entry">{clean(d.text(s.entry[step])) || 'not known'}</Row>
           <Row k="context">{clean(d.text(s.ctx[step]))}</Row>
           {d.text(s.incomplete[step]) && (
-            <Row k="not wholly seen">
+            <Row k="incomplete">
               <span class="warn">{clean(d.text(s.incomplete[step]))}</span>
             </Row>
           )}
@@ -361,16 +214,16 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
         </dl>
         <div class="time-buttons">
           <button onClick={() => actions.step(run, -1)} title="[">
-            ← step before
+            ← previous step
           </button>
           <button onClick={() => actions.step(run, 1)} title="]">
-            step after →
+            next step →
           </button>
           <button onClick={actions.fit} title="f">
-            zoom to it
+            zoom to selection
           </button>
           <button onClick={() => actions.rangeOf(run, s.start[step], s.start[step] + s.dur[step])}>
-            statistics of it
+            statistics of this span
           </button>
         </div>
       </div>
@@ -418,7 +271,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
             {op.followed && <span class="dim"> followed by its arrivals</span>}
           </Row>
           {op.incomplete && (
-            <Row k="not wholly seen">
+            <Row k="incomplete">
               <span class="warn">not all of its team’s threads were seen</span>
             </Row>
           )}
@@ -437,13 +290,13 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           <Row k="work">
             <Fig v={def.flops} f={flops} />
           </Row>
-          <Row k="rate">
+          <Row k="performance">
             <Fig v={flopsPerNs(op)} f={gflops} />
           </Row>
-          <Row k="intensity">
+          <Row k="arithmetic intensity">
             <Fig v={def.bytes && def.flops != null ? def.flops / def.bytes : null} f={intensity} />
           </Row>
-          <Row k="imbalance">
+          <Row k="load imbalance">
             <Fig v={imbalance(op)} f={share} class="time-imbalance" />
           </Row>
           {countersOf(d, op).map(({ m, v }) => (
@@ -480,13 +333,13 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
         <OpFaults d={d} op={op} />
         <div class="time-buttons">
           <button onClick={() => actions.step(run, -1)} title="the same operator in the step before ([)">
-            ← step before
+            ← previous step
           </button>
           <button onClick={() => actions.step(run, 1)} title="the same operator in the step after (])">
-            step after →
+            next step →
           </button>
           <button onClick={actions.fit} title="f">
-            zoom to it
+            zoom to selection
           </button>
           {node && (
             <a
@@ -510,7 +363,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
               <th>CPU</th>
               <th>begins</th>
               <th>busy</th>
-              <th>wait</th>
+              <th>barrier wait</th>
               <th>off-CPU</th>
               {ipc && <th title={ipc.help}>IPC</th>}
               <th class="text">busy, off-CPU, wait</th>
@@ -580,7 +433,7 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
                 <Row k="bandwidth">
                   <Fig v={bandwidth(twin)} f={gbps} /> {delta(b, bandwidth(twin))}
                 </Row>
-                <Row k="imbalance">
+                <Row k="load imbalance">
                   <Fig v={imbalance(twin)} f={share} />
                 </Row>
                 {countersOf(datas[1 - run], twin).map(({ m, v }) => (

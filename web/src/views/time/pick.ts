@@ -26,7 +26,7 @@ export type Picked =
     }
 
 /** Height of a thread's strip of states with its margin, in CSS pixels. */
-export const stateStripHeight = 8
+export const stateStripHeight = 12
 
 /** What is at a time of a row; y is from the row's top, slack in ns. */
 export function pick(d: TimeData, row: Row, t: number, y: number, slack: number): Picked | null {

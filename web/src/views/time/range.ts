@@ -97,7 +97,7 @@ export async function rangeStats(
     for (const l of c.states) {
       const st = l.set
       for (let k = 0; k < st.n; k++) {
-        if (st.kind[k] > 2) continue
+        if (st.kind[k] < 1 || st.kind[k] > 2) continue
         const a = Math.max(from, st.start[k])
         const b = Math.min(to, st.end[k])
         if (b <= a) continue

@@ -12,7 +12,7 @@ import { theme } from '../../ui/theme'
 import type { Actions } from './actions'
 import type { TimeData } from './data'
 import { threadName } from './describe'
-import { Swatch } from './panel'
+import { Swatch } from './legend'
 import { rangeStats, type RangeRow, type RangeStats, type RangeThread } from './range'
 
 interface Props {
@@ -102,7 +102,7 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
     },
     {
       key: 'wait',
-      head: 'wait',
+      head: 'barrier wait',
       value: (r) => r.wait,
       cell: (r) => (
         <>
@@ -182,8 +182,7 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
             />
             {d.index.has_sched && stats.missing === 0 && (
               <p>
-                Threads of the engine were ready to run and had no CPU for{' '}
-                <Fig v={stats.runnable} f={dur} class="time-runnable" />.
+                Engine threads were runnable for <Fig v={stats.runnable} f={dur} class="time-runnable" />.
               </p>
             )}
             {stats.instead.length > 0 && (

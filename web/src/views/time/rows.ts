@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Which tracks there are, from top to bottom.
-import { clean, num } from '../../lib/format'
+import { clean, num, share } from '../../lib/format'
 import { contextRole } from '../../lib/speculation'
 import type { TimeData } from './data'
 import { maxRate } from './steps'
@@ -30,7 +30,7 @@ const heights: Record<Row['kind'], number> = {
   graphs: 16,
   device: 24,
   copies: 14,
-  thread: 30,
+  thread: 34,
   cpu: 18,
 }
 /** What they grow to where there is room. */
@@ -113,7 +113,7 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
       }
       for (const g of graphs) {
         const title = g.device
-          ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host had waited for it`
+          ? `graphs on ${clean(g.name)}: the call that computes or submits each, then, hatched, until the host synchronised with it`
           : 'computation graphs by backend'
         add({
           key: `${key}g${g.name}`,
@@ -141,7 +141,7 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
           kind: 'thread',
           run,
           label: `${t.role === 'other' ? 'thread' : t.role} ${t.tid}`,
-          title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them, why it was on no CPU`,
+          title: `thread ${t.tid} (${clean(t.comm)}), ${t.role}: its operators; below them its state: Running, Runnable, Sleeping, Uninterruptible Sleep`,
           index,
         })
       }
@@ -165,8 +165,9 @@ export function layout(datas: TimeData[], folded: Set<string>, room: number): Ro
             key: `${key}${c}`,
             kind: 'cpu',
             run,
-            label: `CPU ${c}`,
-            title: 'the engine’s threads in the colour of their row, others by name',
+            label: `CPU ${c}${used(d, c)}`,
+            title:
+              'CPU utilisation in steps: engine and others; threads of the engine in the colour of their row, others by name',
             index: c,
           })
     }
@@ -185,6 +186,12 @@ function grow(rows: Row[], left: number): void {
     r.h += Math.floor((most[r.kind] - r.h) * f)
     y += r.h
   }
+}
+
+/** How much of the time in steps a CPU was used. */
+function used(d: TimeData, cpu: number): string {
+  const u = d.run.stats.weight.cpu_use?.each?.find((e) => e.cpu === cpu)
+  return u?.others_share == null ? '' : ` · ${share(u.engine_share + u.others_share)} used`
 }
 
 const rank = (role: string): number => (role === 'main' ? 0 : role === 'worker' ? 1 : 2)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProfTime: tracks of steps, graphs, threads and CPUs over time.
+import './time.css'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { phases } from '../../api/timeline'
 import { clean, count, dur, share } from '../../lib/format'
@@ -14,7 +15,8 @@ import type { ViewProps } from '../../ui/view-props'
 import { stepDuration, TimeData } from './data'
 import { describe, threadName } from './describe'
 import { occurrences } from './find'
-import { Details, Legend } from './panel'
+import { Legend } from './legend'
+import { Details } from './panel'
 import { RangePanel } from './rangepanel'
 import type { Row } from './rows'
 import { Session } from './session'
@@ -40,13 +42,13 @@ export function Time({ a, b, route }: ViewProps) {
         <Empty>The timeline cannot be read: {error}.</Empty>
       </div>
     )
-  if (!datas) return <Empty>Reading the timeline …</Empty>
+  if (!datas) return <Empty>Loading …</Empty>
   if (datas.every((d) => !d.steps.n && !d.index.spans && !d.index.cpus?.length && !d.graphs.n)) {
     return (
       <div data-ready>
         <Empty>
           Nothing ran in this recording: no step, no graph and no operator was seen.
-          {datas.some((d) => d.index.losses?.length) && ' What was lost or left out is told in Summary.'}
+          {datas.some((d) => d.index.losses?.length) && ' Summary says what was dropped or left out.'}
         </Empty>
       </div>
     )
@@ -74,7 +76,7 @@ function Loaded({ datas, params }: { datas: TimeData[]; params: Record<string, s
     line.over.setAttribute('role', 'application')
     line.over.setAttribute(
       'aria-label',
-      'Timeline. w and s zoom, a and d move, up and down scroll, bracket keys go to the same operator in the step before and after, f zooms to the selection.',
+      'Timeline. w and s zoom, a and d move, up and down scroll, bracket keys go to the same operator in the previous and next step, f zooms to the selection.',
     )
     line.onRows = () => tick((n) => n + 1)
     setTimeline(line)
@@ -227,13 +229,11 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
         faults={datas.some((d) => (d.faults?.byThread.size ?? 0) > 0)}
         backends={[...new Set(datas.flatMap((d) => d.graphRows.filter((g) => g.device).map((g) => g.name)))]}
       />
-      <p class="dim">
-        Drag or a d: move. Wheel or w s: zoom. Shift and drag, or drag in the ruler: statistics of a range.
-        Click: figures of an operator; [ ] the same in the step before and after. Double click: zoom to it.
-        Home: whole run. /: search. Where spans are narrower than a pixel, heights are shares of its time.
-        {!sched &&
-          ' Scheduling was not recorded: there are no CPU tracks, and why a thread was off its CPU is not known.'}
-      </p>
+      {!sched && (
+        <p class="dim">
+          Scheduling was not recorded (--no-sched): there are no CPU tracks and no thread states.
+        </p>
+      )}
       <div class="time-cols">
         {datas.map((d, run) => (
           <div key={run}>
@@ -241,6 +241,9 @@ function Idle({ datas, total, session }: { datas: TimeData[]; total: number; ses
             <Totals d={d} />
             {run === 0 && <div class="dim">{count(total)} operators on threads</div>}
           </div>
+        ))}
+        {datas.map((d, run) => (
+          <CPUs key={run} d={d} name={datas.length > 1 ? clean(d.run.label || d.run.file) : ''} />
         ))}
         <div>
           <h3>
@@ -278,10 +281,43 @@ function Totals({ d }: { d: TimeData }) {
           cell: (r) => <Fig v={r.t.operators} f={count} />,
         },
         { key: 'busy', head: 'busy', value: (r) => r.t.busy_ns, cell: (r) => part(r, r.t.busy_ns) },
-        { key: 'wait', head: 'wait', value: (r) => r.t.wait_ns, cell: (r) => part(r, r.t.wait_ns) },
+        { key: 'wait', head: 'barrier wait', value: (r) => r.t.wait_ns, cell: (r) => part(r, r.t.wait_ns) },
         { key: 'off', head: 'off-CPU', value: (r) => r.t.off_cpu_ns, cell: (r) => part(r, r.t.off_cpu_ns) },
       ]}
     />
+  )
+}
+
+/** How much of the recording each CPU was used, by the engine and by others. */
+function CPUs({ d, name }: { d: TimeData; name: string }) {
+  const use = d.run.stats.weight.cpu_use
+  if (!use?.each?.length) return null
+  return (
+    <div>
+      <h3>CPU utilisation{name && `, ${name}`}</h3>
+      <Table
+        label="CPU utilisation"
+        rows={use.each}
+        id={(c) => String(c.cpu)}
+        limit={16}
+        columns={[
+          { key: 'cpu', head: 'CPU', text: true, value: (c) => c.cpu, cell: (c) => `CPU ${c.cpu}` },
+          {
+            key: 'engine',
+            head: 'engine',
+            value: (c) => c.engine_share,
+            cell: (c) => <Fig v={c.engine_share} f={share} />,
+          },
+          {
+            key: 'others',
+            head: 'other processes',
+            value: (c) => c.others_share,
+            cell: (c) => <Fig v={c.others_share} f={share} />,
+          },
+        ]}
+      />
+      <div class="dim">of the time in steps</div>
+    </div>
   )
 }
 
@@ -488,7 +524,7 @@ function Tools({ session, datas, tick }: { session: Session; datas: TimeData[]; 
         <button
           onClick={() => search(-1)}
           disabled={found <= 0}
-          aria-label="occurrence before"
+          aria-label="previous occurrence"
           title="shift Enter"
         >
           ‹

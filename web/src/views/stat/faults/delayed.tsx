@@ -124,9 +124,9 @@ export function Delayed({ ctx, d }: { ctx: TabContext; d: MemorySeries }) {
               rows.reduce((n, r) => n + r.faulted, 0),
               'operator',
             )} lost ${inUnit(time)(lost)} ${time.name} in all. `
-          : 'That kernel does not report how long faults took, so the time lost by operators is unknown. '}
+          : 'How long faults took is not known: that kernel does not report it, so what operators lost is not known. '}
         An operator loses what its last thread would have arrived earlier; a fault of a thread that would have
-        waited at the barrier anyway costs nothing.
+        waited for the others anyway costs nothing.
       </p>
       <Table
         rows={rows}

@@ -178,7 +178,7 @@ function build(
         null,
       )
     }
-    const named = two ? names[run] : spots.some((s) => s.p.n > 1) ? 'steps, some together' : 'a step'
+    const named = two ? names[run] : spots.some((s) => s.p.n > 1) ? 'steps, some together' : 'one step'
     push(
       {
         name: named,
@@ -240,7 +240,7 @@ function build(
         ? two
           ? ''
           : ` In ${share(whole > 0 ? fault / whole : null)} of their time at least one thread was in a major fault, or in one that read.`
-        : ' That kernel does not report how long faults took.') +
+        : ' How long faults took is not known: that kernel does not report it.') +
       (per > 1
         ? ` A point stands for up to ${count(per)} steps in succession, drawn at their mean; a click goes to the one that was longest in faults.`
         : ''),

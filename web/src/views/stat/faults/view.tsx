@@ -19,9 +19,6 @@ import { FaultSteps } from './steps'
 const statOf = (r: Run): MemoryStat | null =>
   (r.stats.weight as { faults?: MemoryStat | null }).faults ?? null
 
-/** Whether page faults of a run are known. */
-export const hasFaults = (r: Run): boolean => statOf(r) != null
-
 /** How faults are recorded, where they were not. */
 const how = 'profinfer record --faults -- COMMAND'
 
@@ -34,8 +31,8 @@ export function FaultsAndDisk(ctx: TabContext) {
   if (data.every((d) => d == null)) {
     return (
       <Empty>
-        Page faults were not recorded, so waits for the disk and the part of the model in memory are unknown.{' '}
-        <code>{how}</code> records them.
+        Page faults were not recorded: what the run waited for on disk, and what of the model was in memory,
+        is not known. <code>{how}</code> records them.
       </Empty>
     )
   }
@@ -125,10 +122,10 @@ function Facts({ s }: { s: MemoryStat }) {
           threads were in those recorded for <Fig v={s.wait_ns} f={dur} name="faults.wait_ns" /> in sum
         </span>
       ) : (
-        <span class="warn">that kernel does not report how long they took</span>
+        <span class="warn">how long they took is not known: that kernel does not report it</span>
       )}
       <span>
-        read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, by faults{' '}
+        read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, of it by faults{' '}
         <Fig v={s.read_faults_bytes} f={bytes} name="faults.read_faults_bytes" />
       </span>
     </p>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The drawing of a step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the
+// The drawing of per step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the
 // others.
 import { useRef } from 'preact/hooks'
 import type { OffloadSplitStep, OffloadStepCopy, OffloadStepSplit } from '../../../api/types'
@@ -167,7 +167,7 @@ export function Band({
             plural(s.nodes, 'node'),
             `layers ${layersText(s.layers)}`,
             `call ${dur(s.dur_ns)}`,
-            s.done_ns != null ? `end to end ${dur(whole)}` : '',
+            s.done_ns != null ? `until sync ${dur(whole)}` : '',
             s.busy_ns != null ? `on the device’s queue ${dur(s.busy_ns)}` : '',
             s.idle_ns != null ? `idle before ${dur(s.idle_ns)}` : '',
           ].filter(Boolean)

@@ -55,7 +55,7 @@ export function Operators({
           text={text}
           onPick={(i) => ctx.set({ left: all[i].id, right: i === ib ? all[ia].id : all[ib].id }, true)}
         />
-        <span class="dim">against</span>
+        <span class="dim">vs</span>
         <Pick
           label="other"
           all={all}

@@ -51,8 +51,8 @@ export function Step({
         </span>
         <span class="dim">
           The median of {plural(step.of_steps, 'step')} split in the same way. Filled: the host’s call.
-          Hatched: until the host had waited for it. Arrows: copies.{late && ' Dashed line: the step’s end.'}{' '}
-          Click a split for its nodes.
+          Hatched: until the host synchronised with it. Arrows: copies.
+          {late && ' Dashed line: the step’s end.'} Click a split for its nodes.
         </span>
       </div>
       <div ref={box} class="offload-box">
@@ -187,7 +187,7 @@ function Selected({
         </span>
         {s.done_ns != null && (
           <span>
-            end to end <Fig v={s.done_ns - s.start_ns} f={dur} />
+            until sync <Fig v={s.done_ns - s.start_ns} f={dur} />
           </span>
         )}
         {s.busy_ns != null && (

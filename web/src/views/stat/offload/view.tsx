@@ -83,11 +83,11 @@ function One({ p, ctx, index, run }: { p: OffloadPhase; ctx: TabContext; index: 
         </span>
         {p.step_end_to_end_ns != null && p.step_call_ns != null && p.step_end_to_end_ns > p.step_call_ns && (
           <span>
-            End to end (host sees result){' '}
+            End to end (host sees result):{' '}
             <Fig v={p.step_end_to_end_ns} f={dur} name={`offload.${p.phase}.step_end_to_end_ns`} /> per step,{' '}
             <Fig v={p.tokens_per_s} f={num} name={`offload.${p.phase}.tokens_per_s`} /> t/s. Submit time{' '}
-            <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />; shares and operator
-            tables refer to it.
+            <Fig v={p.step_call_ns} f={dur} name={`offload.${p.phase}.step_call_ns`} />: shares and operator
+            tables are of it.
           </span>
         )}
         <span class="links">
@@ -132,7 +132,7 @@ function BackendTable({ list, phase }: { list: OffloadBackend[]; phase: string; 
   const cols: Column<OffloadBackend>[] = [
     {
       key: 'backend',
-      head: `${phase}, a step`,
+      head: `${phase}, per step`,
       text: true,
       value: (b) => b.backend,
       cell: (b) => <BackendName name={b.backend} />,
@@ -354,7 +354,7 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
       : {
           operators: 'its operators',
           call: 'calls of graphs',
-          span: 'graphs end to end',
+          span: 'graphs until sync',
           busy: 'graphs on the device’s queue',
         }[x.timed_by]) +
     (x.other_operators_per_step > 0
@@ -366,14 +366,14 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
   const cols: Column<OffloadBackendProducts>[] = [
     {
       key: 'backend',
-      head: 'weight matmuls per step',
+      head: 'matmuls, per step',
       text: true,
       value: (x) => x.backend,
       cell: (x) => <BackendName name={x.backend} />,
     },
     {
       key: 'products_per_step',
-      head: 'products',
+      head: 'matmuls',
       value: (x) => x.products_per_step,
       cell: (x) => <Fig v={x.products_per_step} f={wholeNumber} />,
     },
@@ -434,8 +434,8 @@ function ProductTable({ list, phase }: { list: OffloadBackendProducts[]; phase: 
   ]
   return (
     <>
-      <h3>Weight matmuls by backend</h3>
-      <Table rows={list} columns={cols} id={(x) => x.backend} label={`weight matmuls in ${phase}`} />
+      <h3>Matmuls by backend</h3>
+      <Table rows={list} columns={cols} id={(x) => x.backend} label={`matmuls in ${phase}`} />
     </>
   )
 }

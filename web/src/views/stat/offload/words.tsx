@@ -38,7 +38,7 @@ export const timedWords: Record<string, string> = {
   operators: 'each operator was timed',
   call: 'by the call that computes its graph',
   busy: 'while the device’s queue had work of its graph: at least what the device took',
-  span: 'until the host had waited for its graph: at least what the device took',
+  span: 'until the host synchronised with its graph: at least what the device took',
 }
 
 /** Whether a time is more than what the device took, if not the same. */

@@ -10,21 +10,21 @@ import { useTheme } from '../../../ui/theme'
 
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {
-  other_process: ['CPU contention: another process preempted a thread', 'other process'],
-  own_threads: ['Oversubscription: engine threads shared a CPU', 'oversubscription'],
-  cpu_not_seen: ['CPU contention: unknown what preempted a thread', 'contention'],
-  disk: ['Disk: a thread was blocked by a read', 'disk'],
+  other_process: ['CPU contention: another process ran on a thread’s CPU', 'another process'],
+  own_threads: ['Oversubscription: engine threads shared a CPU', 'own threads'],
+  cpu_not_seen: ['A thread was runnable: what ran on its CPU was not seen', 'no CPU'],
+  disk: ['Disk: a thread was in uninterruptible sleep, reading', 'disk'],
   sleep: ['A thread slept: a lock, or woken late', 'asleep'],
   faults: ['Page faults', 'faults'],
-  experts: ['Newly activated experts', 'experts'],
-  imbalance: ['Load imbalance: a thread reached the barrier late', 'load imbalance'],
+  experts: ['Experts not used lately', 'experts'],
+  imbalance: ['Load imbalance: a thread arrived late at the barrier, on its CPU', 'load imbalance'],
   kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['Graph rebuilt', 'graph rebuilt'],
+  graph_rebuilt: ['The graph was made anew', 'new graph'],
   backend: ['Graphs of other backends', 'backend'],
-  copies: ['Between the graphs of a step: copies', 'copies'],
+  copies: ['Between the graphs of per step: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
-  steal: ['Steal time (hypervisor)', 'steal time'],
-  unattributed: ['Unattributed', 'unattributed'],
+  steal: ['The hypervisor ran something else', 'steal'],
+  unattributed: ['Unexplained', 'unexplained'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
 export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)
@@ -68,12 +68,12 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
       {s.listed.some((x) => x.parts.some((p) => p.ns < 0)) && (
         <span class="swatch">
           <i class="excess-less" />
-          less than usual: taken off again
+          less than usual
         </span>
       )}
       <span class="swatch">
         <i class="excess-end" />
-        excess latency
+        the excess
       </span>
     </div>
   )
@@ -96,7 +96,7 @@ export function Excess({ x, of, colors }: { x: SlowStep; of: number; colors: Col
       class="excess"
       role="img"
       aria-label={`step ${x.step}: ${text.join(', ')}`}
-      title={`step ${x.step}: ${dur(x.excess_ns)} excess latency\n${text.join('\n')}`}
+      title={`step ${x.step}: ${dur(x.excess_ns)} above its local baseline\n${text.join('\n')}`}
       data-v={x.excess_ns}
     >
       {more.map((p) => (

@@ -28,8 +28,8 @@ export function SlowSteps(ctx: TabContext) {
     <>
       <p class="dim">
         A step is compared with those of its kind within 10 s before and after: the mean of the quarter of
-        them that lies around the median is its local baseline. The time beyond it is the excess latency; the
-        parts add up to it.
+        them that lies around the median is its baseline. What it took beyond is its excess; the parts add up
+        to that.
       </p>
       {data.map((s, i) => (
         <section key={i} data-slow={i}>
@@ -76,7 +76,7 @@ function One({
           <span>
             {s.steps > 0
               ? `No step is slower than its local baseline by more than ${num(s.over_share * 100)} %`
-              : 'No step has a local baseline'}
+              : 'No step could be compared with a local baseline'}
             {s.next_share != null && s.next_share > 0 && (
               <>
                 : the slowest by <Fig v={s.next_share} f={share} />
@@ -88,14 +88,15 @@ function One({
       </p>
       {s.steps_without_baseline > 0 && (
         <p class="note">
-          {plural(s.steps_without_baseline, 'step')} had fewer than four steps of the same kind nearby, so
-          there is no local baseline for {s.steps_without_baseline === 1 ? 'it' : 'them'}.
+          {plural(s.steps_without_baseline, 'step')} had fewer than four comparable steps nearby and{' '}
+          {s.steps_without_baseline === 1 ? 'is' : 'are'} not judged.
         </p>
       )}
-      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'incomplete step')} left out.</p>}
+      {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'step')} incomplete, not judged.</p>}
       {s.steps > 0 && !s.has_sched && (
         <p class="note">
-          Scheduling was not recorded, so CPU contention cannot be separated from load imbalance.
+          Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told
+          from having none.
         </p>
       )}
       {s.steps > 0 && !s.has_operators && (
@@ -117,7 +118,7 @@ function Causes({ s }: { s: Slow }) {
   const cols: Column<SlowPart>[] = [
     {
       key: 'cause',
-      head: 'cause of the excess latency',
+      head: 'what the excess went to',
       text: true,
       value: (c) => causeName(c.cause),
       cell: (c) => (
@@ -205,11 +206,11 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
       cell: (x) => <Fig v={x.position} f={count} />,
     },
     time('dur_ns', 'took', 'the step’s duration'),
-    time('baseline_ns', 'baseline', 'local baseline: mean of the nearby steps around their median'),
-    time('excess_ns', 'excess latency', 'time beyond the local baseline'),
+    time('baseline_ns', 'local baseline', 'mean of the middle quarter of comparable steps before and after'),
+    time('excess_ns', 'excess', 'what it took beyond'),
     {
       key: 'parts',
-      head: 'causes',
+      head: 'of it',
       text: true,
       value: (x) => x.parts[0]?.cause,
       cell: (x) => (
@@ -218,7 +219,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
           <span title={partsText(x)}>{partsText(x)}</span>
           {x.doubts.length > 0 && (
             <div class="dim" title={clean(x.doubts.join(' '))}>
-              partly unknown
+              not all of it is known
             </div>
           )}
         </>
@@ -226,7 +227,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
     },
     {
       key: 'ops',
-      head: 'largest operator regressions',
+      head: 'longest beyond the usual',
       text: true,
       value: (x) => x.operators[0]?.name,
       cell: (x) =>
