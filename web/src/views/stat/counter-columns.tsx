@@ -27,8 +27,8 @@ function column(
   const each = m.kind === 'count' ? (per === 'call' ? '/call' : '/step') : ''
   const help =
     m.kind === 'count'
-      ? `${m.help}: mean a call${per === 'step' ? ' times the calls per step' : ''}, over operators of which it is known`
-      : `${m.help}, over operators of which it is known`
+      ? `${m.help}: mean per call${per === 'step' ? ' times the calls per step' : ''}, over operators of which it is known`
+      : `${m.help}, over operators for which it is known`
   return {
     key: keyOf(m) + suffix,
     head: (

@@ -16,15 +16,15 @@ export const words: Record<string, [string, string]> = {
   disk: ['Disk: a thread was in uninterruptible sleep, reading', 'disk'],
   sleep: ['A thread slept: a lock, or woken late', 'asleep'],
   faults: ['Page faults', 'faults'],
-  experts: ['Experts not used lately', 'experts'],
+  experts: ['Newly activated experts', 'experts'],
   imbalance: ['Load imbalance: a thread arrived late at the barrier, on its CPU', 'load imbalance'],
   kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['The graph was made anew', 'new graph'],
+  graph_rebuilt: ['Graph rebuilt', 'graph rebuilt'],
   backend: ['Graphs of other backends', 'backend'],
   copies: ['Between the graphs of per step: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
-  steal: ['The hypervisor ran something else', 'steal'],
-  unattributed: ['Unexplained', 'unexplained'],
+  steal: ['Steal time (hypervisor)', 'steal time'],
+  unattributed: ['Unattributed', 'unattributed'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
 export const causeShortName = (c: string): string => words[c]?.[1] ?? clean(c)
@@ -73,7 +73,7 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
       )}
       <span class="swatch">
         <i class="excess-end" />
-        the excess
+        excess latency
       </span>
     </div>
   )
