@@ -27,9 +27,7 @@ async function go(page, hash) {
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
     () =>
-      !/^Loading/m.test(
-        document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? '',
-      ),
+      !/^Loading/m.test(document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? ''),
   )
   await settled(page)
 }
@@ -100,7 +98,10 @@ async function choices(browser, p) {
   const some = !p.brief
   const expect = (what, got) => got !== some && wrong.push(`${what}: ${got ? 'there' : 'not there'}`)
   await go(page, '#stat')
-  expect('the tab of counters', (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0)
+  expect(
+    'the tab of counters',
+    (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0,
+  )
   expect(
     'the choice of columns',
     (await page.locator('#view .choice button', { hasText: /^counters$/ }).count()) > 0,

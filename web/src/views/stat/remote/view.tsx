@@ -190,12 +190,7 @@ function Sums({ list }: { list: SummaryRemote[] }) {
         />
       ),
     },
-    time(
-      'request_ns',
-      'request',
-      'from submit to the server’s begin, server queue included',
-      small,
-    ),
+    time('request_ns', 'request', 'from submit to the server’s begin, server queue included', small),
     time(
       'server_queue_ns',
       'server queue',

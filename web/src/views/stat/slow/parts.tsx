@@ -11,8 +11,8 @@ import { useTheme } from '../../../ui/theme'
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {
   other_process: ['CPU contention: another process ran on a thread’s CPU', 'another process'],
-  own_threads: ['Oversubscription: engine threads shared a CPU', 'own threads'],
-  cpu_not_seen: ['A thread was runnable: what ran on its CPU was not seen', 'no CPU'],
+  own_threads: ['Oversubscription: engine threads shared a CPU', 'oversubscription'],
+  cpu_not_seen: ['A thread was runnable: what ran on its CPU was not seen', 'preempted, by unknown'],
   disk: ['Disk: a thread was in uninterruptible sleep, reading', 'disk'],
   sleep: ['A thread slept: a lock, or woken late', 'asleep'],
   faults: ['Page faults', 'faults'],
