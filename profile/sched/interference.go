@@ -146,20 +146,22 @@ func (f *Follower) Since() []Culprit {
 	return c
 }
 
-// NotOurs calls each for the CPUs that were seen between two times, with how long threads of other processes had
-// them and how long they were idle.
-func (f *Follower) NotOurs(from, to int64, each func(cpu uint16, others, idle int64)) {
+// Holders calls each for the CPUs that were seen between two times, with how long computing threads and
+// threads of other processes had them, and how long they were idle. The rest of the time was not seen.
+func (f *Follower) Holders(from, to int64, each func(cpu uint16, own, others, idle int64)) {
 	for cpu := range f.Seats.cpus {
-		var others, idle int64
+		var own, others, idle int64
 		f.Seats.each(cpu, from, to, func(r run) {
 			switch {
 			case f.Seats.another(&r.holder):
 				others += r.to - r.from
 			case r.tid == 0:
 				idle += r.to - r.from
+			case r.tid > 0:
+				own += r.to - r.from
 			}
 		})
-		each(cpu, others, idle)
+		each(cpu, own, others, idle)
 	}
 }
 

@@ -18,7 +18,10 @@ type cpuSum struct {
 	each       map[uint16]use // by CPU
 }
 
-type use struct{ engine, others, idle int64 }
+type use struct {
+	ops               int64 // threads' time in operators that began there
+	own, others, idle int64 // by scheduling events
+}
 
 // step adds a step. Steps of several processes can overlap: no time counts twice.
 func (c *cpuSum) step(b *statState, s *profile.Step, ops []*profile.Op) {
@@ -33,7 +36,7 @@ func (c *cpuSum) step(b *statState, s *profile.Step, ops []*profile.Op) {
 		for i := range o.Threads {
 			t := &o.Threads[i]
 			u := c.each[t.CPU]
-			u.engine += t.Busy + t.Wait
+			u.ops += t.Busy + t.Wait
 			c.each[t.CPU] = u
 		}
 	}
@@ -43,16 +46,17 @@ func (c *cpuSum) step(b *statState, s *profile.Step, ops []*profile.Op) {
 	}
 	c.dur += to - from
 	c.until = to
-	b.sched.NotOurs(from, to, func(cpu uint16, others, idle int64) {
+	b.sched.Holders(from, to, func(cpu uint16, own, others, idle int64) {
 		u := c.each[cpu]
+		u.own += own
 		u.others += others
 		u.idle += idle
 		c.each[cpu] = u
 	})
 }
 
-// finish returns nil where nothing is known: without scheduling events a thread's time includes what it was off
-// its CPU.
+// finish returns nil where nothing is known: without scheduling events a thread's time includes what it was
+// off its CPU.
 func (c *cpuSum) finish(b *Builder, machine int) *summary.CPUUse {
 	if c.dur <= 0 || !b.sched.Any {
 		return nil
@@ -60,12 +64,14 @@ func (c *cpuSum) finish(b *Builder, machine int) *summary.CPUUse {
 	u := &summary.CPUUse{Dur: c.dur, Threads: c.team, CPUs: b.sched.MayUse(), Machine: machine,
 		Each: []summary.CPU{}}
 	for cpu, x := range c.each {
-		// An operator can end on another CPU than it begins on, and a thread that waits for others can lose
-		// its CPU: it had it only while neither another process nor the idle loop did.
-		engine := float64(max(0, min(x.engine, c.dur-x.others-x.idle))) / float64(c.dur)
+		// A thread that keeps its CPU is in no scheduling event: where nothing tells who had it, it is who
+		// computed there.
+		unseen := max(0, c.dur-x.own-x.others-x.idle)
+		engine := float64(x.own+min(max(0, x.ops-x.own), unseen)) / float64(c.dur)
 		u.Busy += engine
-		if x.engine > 0 {
-			u.Each = append(u.Each, summary.CPU{CPU: int(cpu), Engine: engine, Others: num.Share(x.others, c.dur)})
+		if engine > 0 {
+			u.Each = append(u.Each,
+				summary.CPU{CPU: int(cpu), Engine: engine, Others: num.Share(x.others, c.dur)})
 		}
 	}
 	slices.SortFunc(u.Each, func(a, b summary.CPU) int { return cmp.Compare(a.CPU, b.CPU) })

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/profinfer/profinfer/profile/sched"
+	"github.com/profinfer/profinfer/profile/summary"
 )
 
 func TestRanThere(t *testing.T) {
@@ -35,8 +36,34 @@ func TestRanThere(t *testing.T) {
 		for _, x := range c.instead {
 			m[sched.CulpritKey{Comm: x.Comm, Own: x.Own}] = x
 		}
-		if text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}, 0); text != c.want || len(names) != c.names {
+		text, names := ranThere(sched.TopCulprits(m, len(m)), crowd{}, 0)
+		if text != c.want || len(names) != c.names {
 			t.Errorf("%s: %q %v, want %q", c.what, text, names, c.want)
+		}
+	}
+}
+
+// What others do to a team of more threads than CPUs is no disturbance while these take more from each other.
+func TestFromOutside(t *testing.T) {
+	own, sh := sched.Culprit{Comm: "llama", Own: true, Dur: 300}, sched.Culprit{Comm: "sh", Dur: 100}
+	for _, c := range []struct {
+		threads, cpus int
+		disk          int64
+		instead       []sched.Culprit
+		want          bool
+	}{
+		{2, 2, 0, []sched.Culprit{own, sh}, true},
+		{4, 2, 0, []sched.Culprit{own, sh}, false},
+		{4, 0, 0, []sched.Culprit{own, sh}, true},
+		{4, 2, 0, []sched.Culprit{sh}, true},
+		{2, 2, 0, []sched.Culprit{own}, false},
+		{2, 2, 0, nil, false},
+		{2, 2, 60, nil, true},
+		{2, 2, 40, nil, false},
+	} {
+		d := &summary.Disturbed{Lost: 100, Disk: c.disk, Instead: c.instead}
+		if got := FromOutside(d, c.threads, c.cpus); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
