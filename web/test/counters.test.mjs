@@ -154,7 +154,7 @@ async function figures(browser, p) {
   const more = page.locator('#view button.more')
   if (await more.count()) await more.first().click()
   data.roofline = await rows(page, 'roofline')
-  data.roofs = await rows(page, 'roofs')
+  data.roofs = await rows(page, 'ceilings')
   await go(page, '#stat?tab=counters')
   data.threads = await rows(page, 'counters by threads')
   const metrics = () =>
@@ -188,7 +188,7 @@ async function plots(browser, p) {
     /^4\.00 GB\/s, 1 thread$/,
     /^8\.00 GB\/s, 2 threads$/,
     /^160 GOP\/s int8, 2 threads$/,
-    /^ridge 20\.0 FLOP\/B$/,
+    /^ridge 20\.0 FLOP\/byte$/,
     /matrix instructions/,
   ]) {
     if (!drawn.some((t) => want.test(t))) wrong.push(`the plot has no label ${want}`)
@@ -197,7 +197,7 @@ async function plots(browser, p) {
   await box.focus()
   await page.keyboard.press('End')
   const read = await page.locator('[data-plot="roofline"] .readout').innerText()
-  for (const unit of ['FLOP/B', 'GFLOP/s', 'GB/s', 'roof', 'a step'])
+  for (const unit of ['FLOP/byte', 'GFLOP/s', 'GB/s', '% of peak', 'per step'])
     if (!read.includes(unit)) wrong.push(`the point that is read out has no ${unit}: ${read}`)
   await page.keyboard.press('Enter')
   await settled(page)
