@@ -241,7 +241,7 @@ func compareSlow(t *testing.T, name string, f *requestFigures, s map[string]any)
 		table("causes of slow steps", list(s["causes"]), number("cause"))
 	}
 	table("slow steps", list(s["listed"]), number("step"))
-	table("who took CPUs", list(in["by"]), func(o map[string]any) string {
+	table("CPU contention by process", list(in["by"]), func(o map[string]any) string {
 		if o["own"] == true {
 			return fmt.Sprint("own ", o["comm"])
 		}

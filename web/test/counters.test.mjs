@@ -27,9 +27,7 @@ async function go(page, hash) {
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
     () =>
-      !/^Loading/m.test(
-        document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? '',
-      ),
+      !/^Loading/m.test(document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? ''),
   )
   await settled(page)
 }
@@ -100,7 +98,10 @@ async function choices(browser, p) {
   const some = !p.brief
   const expect = (what, got) => got !== some && wrong.push(`${what}: ${got ? 'there' : 'not there'}`)
   await go(page, '#stat')
-  expect('the tab of counters', (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0)
+  expect(
+    'the tab of counters',
+    (await page.locator('#view nav.sub a:not(.nothing)', { hasText: 'Counters' }).count()) > 0,
+  )
   expect(
     'the choice of columns',
     (await page.locator('#view .choice button', { hasText: /^counters$/ }).count()) > 0,
@@ -196,7 +197,7 @@ async function plots(browser, p) {
   await box.focus()
   await page.keyboard.press('End')
   const read = await page.locator('[data-plot="roofline"] .readout').innerText()
-  for (const unit of ['FLOP/byte', 'GFLOP/s', 'GB/s', 'of peak', 'per step'])
+  for (const unit of ['FLOP/byte', 'GFLOP/s', 'GB/s', '% of peak', 'per step'])
     if (!read.includes(unit)) wrong.push(`the point that is read out has no ${unit}: ${read}`)
   await page.keyboard.press('Enter')
   await settled(page)

@@ -21,9 +21,7 @@ async function go(page, hash) {
   await ready(page, hash.slice(1).split('?')[0])
   await page.waitForFunction(
     () =>
-      !/^Loading/m.test(
-        document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? '',
-      ),
+      !/^Loading/m.test(document.querySelector('#view .page, #view .empty')?.innerText.slice(0, 60) ?? ''),
   )
   if (hash.startsWith('#time')) await page.waitForSelector('.time[data-idle]')
   await settled(page)

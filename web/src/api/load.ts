@@ -57,7 +57,7 @@ export class Run {
 
 function embedded(run: number, name: string): Uint8Array<ArrayBuffer> {
   const text = document.getElementById(`s/${run}/${name}`)?.textContent
-  if (text == null) throw new Error(`this file is cut: section ${name} is missing`)
+  if (text == null) throw new Error(`this file is truncated: section ${name} is missing`)
   const bin = atob(text)
   const out = new Uint8Array(bin.length)
   for (let i = 0; i < bin.length; i++) out[i] = bin.charCodeAt(i)
@@ -77,7 +77,7 @@ async function fetched(run: number, name: string): Promise<ArrayBuffer> {
 /** Reads the index and each run's statistics. */
 export async function openReport(): Promise<Report> {
   const text = document.getElementById('index')?.textContent
-  if (!text) throw new Error('this file is cut: its index is missing')
+  if (!text) throw new Error('this file is truncated: its index is missing')
   const index = JSON.parse(text) as Index
   const runs = index.runs.map((r, i) => new Run(i, r.label, r.file, r.sections, index.served))
   await Promise.all(runs.map(async (r) => (r.stats = await r.json('stat'))))

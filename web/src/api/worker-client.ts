@@ -10,7 +10,7 @@ let next = 1
 
 function start(): Worker {
   const text = document.getElementById('worker')?.textContent
-  if (!text) throw new Error('this file is cut: its worker is missing')
+  if (!text) throw new Error('this file is truncated: its worker is missing')
   const w = new Worker(URL.createObjectURL(new Blob([text], { type: 'text/javascript' })))
   w.onmessage = (m: MessageEvent<{ id: number; result?: unknown; error?: string }>) => {
     const p = pending.get(m.data.id)

@@ -10,12 +10,15 @@ export interface Route {
   view: ViewName
   /** Parameters of the view. `run` is the recording looked at, `with` the one it is compared to. */
   params: Record<string, string>
+  /** The view of the address, where there is none of that name. */
+  unknown?: string
 }
 
 function parse(hash: string): Route {
   const [name, query] = hash.replace(/^#\/?/, '').split('?', 2)
   const view = views.includes(name as ViewName) ? (name as ViewName) : 'summary'
-  return { view, params: Object.fromEntries(new URLSearchParams(query ?? '')) }
+  const unknown = name && view !== name ? name : undefined
+  return { view, unknown, params: Object.fromEntries(new URLSearchParams(query ?? '')) }
 }
 
 /** The link to a view. Empty and undefined parameters are left out. */

@@ -10,15 +10,14 @@ import type { RowPair } from './rows'
 const names: Record<SummaryBound, string> = {
   memory: 'memory',
   compute: 'compute',
-  wait: 'waiting',
+  wait: 'barrier wait',
   disk: 'disk',
   contention: 'CPU contention',
   outside: 'outside operators',
   mixed: 'several',
-  unknown: 'not known',
+  unknown: 'unknown',
   '': '',
 }
-const levels: Record<string, string> = { high: '●●●', medium: '●●○', low: '●○○' }
 
 function boundText(b: SummaryRowVerdict): string {
   const name = (x: SummaryBound) => (Object.hasOwn(names, x) ? names[x] : clean(x))
@@ -51,10 +50,7 @@ export function boundColumns(rows: RowPair[], two: boolean): Column<RowPair>[] {
           <span
             title={clean([b.confidence && `confidence: ${b.confidence}`, b.why].filter(Boolean).join('. '))}
           >
-            {boundText(b)}{' '}
-            <span class="dim" aria-hidden="true">
-              {levels[b.confidence] ?? ''}
-            </span>
+            {boundText(b)} {b.confidence && <span class="dim">({clean(b.confidence)})</span>}
           </span>
         ) : null
       },

@@ -20,7 +20,7 @@ export function Missing({
   for (const [i, p] of [pa, pb].entries()) {
     const who = ctx.b ? names[i] + ': ' : ''
     if (!p) continue
-    if (p.only_partial) notes.push(`${who}No step of this phase was wholly seen: figures can be too low.`)
+    if (p.only_partial) notes.push(`${who}No step of this phase is complete: figures can be too low.`)
     else if (p.partial_steps > 0)
       notes.push(
         `${who}${plural(p.partial_steps, 'step was', 'steps were')} incomplete and ${p.partial_steps === 1 ? 'is' : 'are'} left out.`,
@@ -38,12 +38,14 @@ export function Missing({
   for (const [i, r] of (ctx.b ? [ctx.a, ctx.b] : [ctx.a]).entries()) {
     const s = r.stats.weight
     const who = ctx.b ? names[i] + ': ' : ''
-    if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} lost.`)
+    if (s.lost.events > 0) notes.push(`${who}${plural(s.lost.events, 'event was', 'events were')} dropped.`)
     if (s.run.filter)
-      notes.push(`${who}Only operators of ${clean(s.run.filter)} were recorded: gaps are not known.`)
+      notes.push(
+        `${who}Only operators of ${clean(s.run.filter)} were recorded, so time outside operators is unknown.`,
+      )
     if ((s.run.probe_share ?? 0) > 0.1)
       notes.push(
-        `${who}The probes took about ${share(s.run.probe_share)} of the threads’ time in operators: figures are without it, by an estimate.`,
+        `${who}Estimated probe overhead: ${share(s.run.probe_share)} of thread time in operators. Figures exclude it.`,
       )
   }
   const far = [ctx.sa, ctx.sb].map((s) =>

@@ -27,7 +27,7 @@ export function Phases(ctx: TabContext) {
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
         <span class="dim">
-          The same weight reads its bytes once a step, whether for one token or for many: prefill shares them
+          Each weight’s bytes are read once per step, whether for one token or for many: prefill shares them
           among its tokens, decode does not.
         </span>
       </div>
@@ -71,7 +71,7 @@ function OneRun({ ctx, run, name }: { ctx: TabContext; run: Run; name: string })
           <Fig v={dec.matmul_gb_per_s} f={num} /> GB/s in decode
         </span>
         <span>
-          tokens a step {num(tokens(pre))} and {num(tokens(dec))}
+          tokens per step {num(tokens(pre))} and {num(tokens(dec))}
         </span>
       </p>
       {shown.length > 0 ? (
@@ -79,7 +79,7 @@ function OneRun({ ctx, run, name }: { ctx: TabContext; run: Run; name: string })
           rows={shown}
           columns={cols}
           id={(p) => p.id}
-          label={`prefill against decode ${name}`}
+          label={`prefill vs. decode ${name}`}
           sort={sort.key}
           up={sort.up}
           onSort={(key, up) => ctx.set({ sort: (up ? 'up:' : '') + key }, true)}
@@ -178,7 +178,7 @@ function columns(rows: RowPair[], pre: SummaryPhase | null, dec: SummaryPhase | 
         decode /<span class="of">prefill</span>
       </>
     ),
-    help: 'how many times longer a token takes in decode',
+    help: 'time per token in decode / time per token in prefill',
     value: (p) => ratio(perToken(p.b, dec), perToken(p.a, pre)),
     cell: (p) => (
       <Fig v={ratio(perToken(p.b, dec), perToken(p.a, pre))} f={(v) => (v == null ? '–' : `${num(v)}×`)} />

@@ -83,7 +83,7 @@ export function Products(ctx: TabContext) {
     'time',
     shown.map((p) => p.mean_ns),
   )
-  const y = { label: `mean time of a product (${tu.name})`, fmt: axisFmt(tu), log: true }
+  const y = { label: `mean time of a matmul (${tu.name})`, fmt: axisFmt(tu), log: true }
   const pick = (of: Item[][]) => (l: number, i: number) => ctx.set({ sel: of[l]?.[i]?.id }, true)
   const sort = sortOrder(ctx.params.sort) ?? { key: 'sum_ns', up: false }
   return (
@@ -114,7 +114,7 @@ export function Products(ctx: TabContext) {
         <Plot
           id="work"
           title="Time of a matmul against its work"
-          about={`m · n · k multiplications and additions. A point is a product of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
+          about={`m · n · k multiplications and additions. A point is a matmul of one weight, type and size (mean of its calls, bar from p5 to p95). ${rates(shown, 'gflop_per_s')} Dashed: equal GFLOP/s.`}
           x={{ label: 'work: m · n · k (multiply-adds)', fmt: power, log: true }}
           y={y}
           layers={work.layers}
@@ -128,9 +128,9 @@ export function Products(ctx: TabContext) {
         <Plot
           id="bytes"
           title="Time of a matmul against its bytes"
-          about={`What it must read and write at least. ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
+          about={`Bytes moved (min). ${rates(shown, 'gb_per_s')} Dashed: equal GB/s; along such a line time goes with bytes.`}
           x={{
-            label: 'bytes read and written at least',
+            label: 'bytes moved (min)',
             fmt: (v) => bytes(v).replace('.00', '').replace('.0 ', ' '),
             log: true,
             binary: true,

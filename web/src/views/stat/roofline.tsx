@@ -149,8 +149,8 @@ function Drawn({ ctx, data }: { ctx: TabContext; data: Data[] }) {
           list.some((g) => g.only_partial) && (
             <p class="note" key={i}>
               {two && `${names[i]}: `}No step of{' '}
-              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} was wholly
-              seen: figures can be too low.
+              {[...new Set(list.filter((g) => g.only_partial).map((g) => g.phase))].join(' and ')} is
+              complete: figures can be too low.
             </p>
           ),
       )}
@@ -355,7 +355,7 @@ function RoofTable({ data, names }: { data: Data[]; names: [string, string] | nu
             <th class="text">weights</th>
             <th title="bytes from memory">GB/s</th>
             {stream && <th title="each thread reads one place after the other">one stream</th>}
-            <th>rate</th>
+            <th>peak</th>
             <th class="text">of</th>
             {matrix && (
               <th title="instructions for small matrices: code that has none stops at the rate">matrix</th>
@@ -470,7 +470,7 @@ function columnsOf(ps: Item[], names: [string, string] | null, threads: boolean)
       'operations divided by the duration, of operators whose bytes are known too',
       '',
     ),
-    n('gb_per_s', 'GB/s', 'bytes that must be read and written at least, divided by the duration', '≤'),
+    n('gb_per_s', 'GB/s', 'bytes moved (min) / duration', '≤'),
     {
       key: 'limit',
       head: 'nearer ceiling',
@@ -481,7 +481,7 @@ function columnsOf(ps: Item[], names: [string, string] | null, threads: boolean)
     },
     {
       key: 'of_peak',
-      head: 'of it',
+      head: '% of peak',
       help: 'rate / nearer ceiling; above 100 %: data stayed in a cache',
       value: (p) => p.of_peak,
       cell: (p) => <Fig v={p.of_peak} f={share} />,

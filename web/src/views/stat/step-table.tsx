@@ -168,7 +168,7 @@ function columnsOf(ctx: TabContext, rows: Row[], names: [string, string]): Colum
       time('matmul_ns', 'matmul', 'matrix weight matmul'),
       time('attn_ns', 'attention', 'attention: scores, softmax, values'),
       time('other_ns', 'other', 'all other operators'),
-      time('outside_operators_ns', 'gaps', 'time in no operator'),
+      time('outside_operators_ns', 'outside', 'time outside operators'),
     )
     cols.push({
       key: 'gb_per_s',

@@ -276,7 +276,7 @@ function build(
     if (all.some((s) => (s.p.backends_ns ?? 0) > 0))
       parts.push(['graphs on other backends', c.backends, (p) => p.backends_ns])
     parts.push([
-      'gaps and probes',
+      'outside operators, probes',
       c.rest,
       (p) =>
         p.matmul_ns == null
@@ -304,8 +304,8 @@ function build(
       s.xs.length === 0
         ? ''
         : bars
-          ? ' Bars: what each was made of; operators without what their probes took.'
-          : ' Areas: what they were made of, on average over neighbours; operators without what their probes took.'
+          ? ' Bars: what each was made of; operators without probe overhead.'
+          : ' Areas: what they were made of, mean of nearby steps; operators without probe overhead.'
     const base: number[] = s.xs.map(() => 0)
     parts.forEach(([name, color], k) => {
       if (s.xs.length === 0) return

@@ -219,7 +219,7 @@ function Facts({ p, phase }: { p: SummaryPhase | null; phase: string }) {
       )}
       {(p.async_steps ?? 0) > 0 && (
         <span class="dim">
-          submit only <Fig v={p.call_tokens_per_s} f={num} /> t/s,{' '}
+          submit time <Fig v={p.call_tokens_per_s} f={num} /> t/s,{' '}
           <Fig v={p.steps > 0 ? p.dur_ns / p.steps : null} f={dur} /> per step: shares and rows are of these
           calls
         </span>
@@ -233,7 +233,7 @@ function Facts({ p, phase }: { p: SummaryPhase | null; phase: string }) {
             · other backends <Fig v={p.backends_share} f={share} />
           </>
         )}{' '}
-        · gaps <Fig v={p.outside_operators_share} f={share} />
+        · outside operators <Fig v={p.outside_operators_share} f={share} />
       </span>
     </>
   )
@@ -245,7 +245,7 @@ function Rest({ p, name }: { p: SummaryPhase | null; name: string }) {
   const n = p.traced_steps
   return (
     <p class="dim rest">
-      {name && <span class="of">{name}</span>} Not in the rows, per step: between operators{' '}
+      {name && <span class="of">{name}</span>} Not in the rows, per step: outside operators{' '}
       <Fig v={p.outside_operators_ns == null ? null : p.outside_operators_ns / n} f={dur} /> (
       <Fig v={p.outside_operators_share} f={share} />
       ), probes <Fig v={p.probe_ns == null ? null : p.probe_ns / n} f={dur} /> (

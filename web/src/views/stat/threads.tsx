@@ -251,8 +251,8 @@ function Balance({ ctx, names }: { ctx: TabContext; names: [string, string] }) {
           onInput={(e) => ctx.set({ filter: e.currentTarget.value }, true)}
         />
         <span class="dim">
-          Bars of one length: all threads had the same work. Yellow: waiting for the others. Sorted by the
-          time lost to it.
+          Bars of one length: all threads had the same work. Yellow: barrier wait. Sorted by barrier wait;
+          times per step are thread-µs, summed over threads.
         </span>
       </div>
       {rows.length > 0 ? (
@@ -387,7 +387,7 @@ function Whole({ run, name }: { run: Run; name: string }) {
     {
       key: 'runnable_ns',
       head: 'runnable',
-      help: 'time in which it could run and did not',
+      help: 'run-queue delay: ready to run, without a CPU',
       value: (t) => t.runnable_ns,
       cell: (t) => <Fig v={t.runnable_ns} f={dur} />,
     },
@@ -409,7 +409,9 @@ function Whole({ run, name }: { run: Run; name: string }) {
   return (
     <section>
       <h2>Threads over the whole recording{name && `, ${name}`}</h2>
-      {!s.has_sched && <p class="dim">Scheduling was not recorded: who ran instead is not known.</p>}
+      {!s.has_sched && (
+        <p class="dim">Scheduling was not recorded, so it is unknown what preempted threads.</p>
+      )}
       <Table
         rows={rows}
         columns={

@@ -77,7 +77,7 @@ export function Split({ part }: { part: PhasePart }) {
   return (
     <>
       <div class="barhead">
-        {(ps.async_steps ?? 0) > 0 ? 'time per step (submit only)' : 'time per step'}
+        {(ps.async_steps ?? 0) > 0 ? 'submit time per step' : 'time per step'}
         {step != null && <span class="dim">, {dur(step)} on average</span>}
       </div>
       <Bar

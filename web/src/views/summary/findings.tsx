@@ -68,7 +68,7 @@ function Finding({
               </span>
             </>
           ) : (
-            <span class="dim">no loss by itself</span>
+            <span class="dim">no gain by itself</span>
           )}
         </span>
         <span class="sentence">

@@ -47,7 +47,7 @@ export function Heaviest({
             <th>per step</th>
             <th class="text">share</th>
             {other && <th title="time per token of the other run against this one">other run</th>}
-            <th title="bytes that must be moved at least / time">GB/s</th>
+            <th title="bytes moved (min) / time">GB/s</th>
             <th title="floating-point operations / time">GFLOP/s</th>
             <th title="arithmetic intensity: floating-point operations / bytes">FLOP/byte</th>
             <th title="barrier wait: share of thread time">barrier wait</th>

@@ -76,7 +76,7 @@ export function Lost({ stat }: { stat: SummaryStat }) {
           'Nothing was dropped.'
         ) : (
           <>
-            Events lost: <Fig v={stat.lost.events} f={count} name="lost.events" />. Throttled:{' '}
+            Events dropped: <Fig v={stat.lost.events} f={count} name="lost.events" />. Throttled:{' '}
             <Fig v={stat.lost.throttled_ns} f={dur} name="lost.throttled_ns" />. Steps incomplete:{' '}
             <Fig v={stat.lost.partial_steps} f={count} name="lost.partial_steps" />.
           </>

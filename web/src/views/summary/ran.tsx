@@ -56,7 +56,7 @@ export function RanShort({ run }: { run: Run }) {
           of={[
             m.family ? clean(m.family) : 'model',
             m.layers > 0 && `${m.layers} layer${m.layers === 1 ? '' : 's'}`,
-            m.width != null && `${m.width} wide`,
+            m.width != null && `n_embd ${m.width}`,
             <Types m={m} />,
             `${parameterCount(m.parameters)} parameters`,
             m.bytes != null && bytes(m.bytes),
@@ -89,12 +89,12 @@ function ModelLine({ m, i }: { m: FactsModel; i: number }) {
     ),
     m.width != null && (
       <>
-        <Fig v={m.width} f={count} name={`models.${i}.width`} /> wide
+        n_embd <Fig v={m.width} f={count} name={`models.${i}.width`} />
       </>
     ),
     m.heads != null && m.heads_kv != null && m.head_dim != null && (
       <>
-        {m.heads}/{m.heads_kv} heads of {m.head_dim}
+        {m.heads} heads, {m.heads_kv} KV heads, head_dim {m.head_dim}
       </>
     ),
     m.experts != null && (
@@ -102,7 +102,7 @@ function ModelLine({ m, i }: { m: FactsModel; i: number }) {
         {m.experts} experts{m.experts_used != null ? `, ${m.experts_used} used` : ''}
       </>
     ),
-    m.vocab != null && <>{count(m.vocab)} tokens</>,
+    m.vocab != null && <>vocab {count(m.vocab)}</>,
     <Types m={m} />,
     <>
       <Fig v={m.parameters} f={(v) => parameterCount(v ?? 0)} name={`models.${i}.parameters`} /> parameters

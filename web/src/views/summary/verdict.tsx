@@ -6,6 +6,7 @@ import type { SummaryBound, SummaryEvidence, SummaryStat, SummaryVerdict } from 
 import { bytes, clean, count, dur, gbps, gflops, intensity, num, share } from '../../lib/format'
 import { Fig } from '../../ui/figure'
 import { Split, Threads } from './bars'
+import { Disturbed } from './disturbed'
 import { phaseParts, type PhasePart } from './model'
 import { Prose } from './say'
 
@@ -59,7 +60,7 @@ export function boundWords(v: SummaryVerdict | null): string {
     need('reading_need') <= 0.5 &&
     classes[most.what]
   )
-    return `in ${classes[most.what]}, near neither limit`
+    return `mostly ${classes[most.what]}, near neither peak`
   return words[v.bound]
 }
 
@@ -105,8 +106,16 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
   const late = (ps.async_steps ?? 0) > 0
   return (
     <div class="keys">
+      {ps.end_to_end_tokens_per_s != null && (
+        <Box
+          label="t/s end to end"
+          help="tokens per second: tokens / time, the time between steps of an answer included"
+        >
+          <Fig v={ps.end_to_end_tokens_per_s} f={num} name={`${name}.end_to_end_tokens_per_s`} />
+        </Box>
+      )}
       <Box
-        label="t/s"
+        label={ps.end_to_end_tokens_per_s != null ? 't/s in steps' : 't/s'}
         help={
           late
             ? 'tokens per second: tokens / time from the begin of a step to when the host saw its results'
@@ -129,7 +138,7 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
       )}
       {late && (
         <Box
-          label="t/s, submit only"
+          label="t/s by submit time"
           help={`the calls of the steps alone, which return before a device is done${(ps.unseen_results ?? 0) > 0 ? `; of ${count(ps.unseen_results)} of ${count(ps.steps)} steps no wait for the results was seen: left out of t/s` : ''}`}
         >
           <Fig v={ps.call_tokens_per_s} f={num} name={`${name}.call_tokens_per_s`} />
@@ -148,6 +157,14 @@ export function Key({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
         />
       )}
       <OfPeak part={part} />
+      {ps.mbu != null && (
+        <Box
+          label="MBU"
+          help="model bandwidth utilisation: bytes of weights and KV cache / time of the steps / peak bandwidth"
+        >
+          <Fig v={ps.mbu} f={share} name={`${name}.mbu`} />
+        </Box>
+      )}
       {decode && stat.sequences?.itl && (
         <Percentiles
           word="ITL"
@@ -296,6 +313,7 @@ export function Phase({ part, stat }: { part: PhasePart; stat: SummaryStat }) {
     <section class="phase" data-phase={part.name} aria-label={part.title}>
       <Headline part={part} />
       <Key part={part} stat={stat} />
+      <Disturbed part={part} />
       <Split part={part} />
       <Threads part={part} stat={stat} />
     </section>

@@ -3,6 +3,7 @@
 // The page's first view: what bounds the run, its key figures, where the time goes, what is worth a look.
 import './summary.css'
 import type { Run } from '../../api/load'
+import { clean } from '../../lib/format'
 import type { ViewProps } from '../../ui/view-props'
 import { Compare, runLabels, phasePairs } from './compare'
 import { Findings } from './findings'
@@ -13,10 +14,15 @@ import { Ran, RanShort } from './ran'
 import { EvidenceTable, Phase } from './verdict'
 import { Whole } from './whole'
 
-export function Summary({ report, a, b }: ViewProps) {
+export function Summary({ report, a, b, route }: ViewProps) {
   const several = report.runs.length > 1
   return (
     <div class="page summary" data-ready>
+      {route.unknown && (
+        <p class="note" role="status" data-no-view>
+          The page has no view “{clean(route.unknown).slice(0, 60)}”; showing Summary.
+        </p>
+      )}
       {b ? <Two a={a} b={b} /> : <One run={a} several={several} />}
     </div>
   )

@@ -33,9 +33,9 @@ const what: Record<string, string> = {
 }
 /** What a cause's time is bound by, where its name does not say so. */
 const by: Partial<Record<SummaryBound, string>> = {
-  memory: 'reading: ',
-  compute: 'computing: ',
-  unknown: 'bound not known: ',
+  memory: 'memory-bound: ',
+  compute: 'compute-bound: ',
+  unknown: 'limit unknown: ',
 }
 
 const least = 0.002

@@ -42,7 +42,7 @@ export function LoadMap({ c, ctx, layer }: { c: Chosen; ctx: TabContext; layer: 
   const expert = (col: number) =>
     per === 1
       ? `expert ${col}`
-      : `experts ${col * per} to ${Math.min(most, (col + 1) * per) - 1}, the busiest of them`
+      : `experts ${col * per} to ${Math.min(most, (col + 1) * per) - 1}, the one with the highest load`
   return (
     <div ref={box}>
       {width > 0 && (
@@ -190,16 +190,21 @@ export function LayerTable({
     fig('used', 'used', 'experts that a token uses', count),
     fig('batches', 'batches', 'executions of the layer: steps in decode; in prefill parts of them', count),
     fig('tokens', 'tokens', 'that came to the layer', count),
-    fig('distinct_per_batch', 'a batch', 'different experts that a batch chose, on average', num),
-    fig('reused_share', 'again', 'of them, those that the batch before used as well', share),
+    fig('distinct_per_batch', 'distinct per batch', 'mean number of distinct experts per batch', num),
+    fig(
+      'reused_share',
+      'reused',
+      'reused from the previous token (batch): share of the distinct experts per batch',
+      share,
+    ),
     {
       key: 'chance',
-      head: 'by chance',
-      help: 'what that were if tokens chose at random',
+      head: 'random baseline',
+      help: 'reuse if tokens chose experts at random',
       value: (r) => r.chance,
       cell: (r) => <Fig v={r.chance} f={share} />,
     },
-    fig('imbalance', 'busiest', 'load of the expert that most tokens chose / mean load', (v) =>
+    fig('imbalance', 'max/mean load', 'load of the expert that most tokens chose / mean load', (v) =>
       timesTheMean(v == null ? v : v + 1),
     ),
     fig('unused', 'unused', 'experts that no token chose', count),
@@ -280,13 +285,12 @@ export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertsLayer }[]
           <span key={c.index} class="facts">
             {c.name && <span class="of">{c.name}</span>}
             <span>
-              busiest{' '}
+              max/mean load{' '}
               <Fig
                 v={l.imbalance}
                 f={(v) => timesTheMean(v == null ? v : v + 1)}
                 name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.imbalance`}
-              />{' '}
-              the mean
+              />
             </span>
             <span>
               <Fig v={l.unused} f={count} name={`${c.at}.layers.${c.stat.layers.indexOf(l)}.unused`} /> of{' '}
@@ -299,9 +303,9 @@ export function LoadBars({ list, ctx }: { list: { c: Chosen; l: ExpertsLayer }[]
       <Plot
         id="experts-bars"
         title={`Load of each expert, ${layerName(first.l)}`}
-        about={sorted ? 'Experts by their load, the busiest first.' : 'Experts by their number.'}
+        about={sorted ? 'Experts by load, highest first.' : 'Experts by their number.'}
         x={{
-          label: sorted ? 'experts, the busiest first' : 'expert',
+          label: sorted ? 'experts, highest load first' : 'expert',
           fmt: axisFmt({ name: '', div: 1, digits: 0 }),
           whole: true,
         }}

@@ -47,11 +47,11 @@ export function AgainByLayer({ list }: { list: Chosen[] }) {
       at.push((i) =>
         of(
           c,
-          `${layerName(known[i].l)}: ${share(known[i].again)} of a batch’s experts, by chance ${share(known[i].chance)}`,
+          `${layerName(known[i].l)}: ${share(known[i].again)} of a batch’s experts, random baseline ${share(known[i].chance)}`,
         ),
       )
       layers.push({
-        name: of(c, 'by chance'),
+        name: of(c, 'random baseline'),
         color: colors[c.index],
         kind: 'line',
         dash: [5, 4],
@@ -64,14 +64,12 @@ export function AgainByLayer({ list }: { list: Chosen[] }) {
     return { layers, at }
   }, [...list, theme])
   if (layers.length === 0)
-    return (
-      <p class="dim">No batch follows another of this phase: how many experts are used again is not known.</p>
-    )
+    return <p class="dim">No batch follows another of this phase: the reuse of experts is unknown.</p>
   return (
     <Plot
       id="experts-again"
-      title="Experts that the batch before used as well, by layer"
-      about="Share of the different experts of a batch. By chance: if tokens chose at random."
+      title="Experts reused from the previous token (batch), by layer"
+      about="Share of the distinct experts of a batch. Random baseline: if tokens chose at random."
       x={{ label: 'layer', fmt: plain, whole: true }}
       y={{ label: 'share (%)', fmt: percent, zero: true }}
       layers={layers}
@@ -121,15 +119,14 @@ export function CacheCurve({
     }
     return { layers, at }
   }, [...list.flatMap((x) => [x.c, x.l]), layer, theme])
-  if (layers.length === 0)
-    return <p class="dim">No expert was used twice: what a cache would hold is not known.</p>
+  if (layers.length === 0) return <p class="dim">No expert was used twice, so a cache cannot be simulated.</p>
   return (
     <Plot
       id="experts-cache"
-      title="What a cache of experts would have held"
-      about="Share of uses in a batch, by how many experts a cache keeps of each layer, the least lately used replaced. First uses count as not held."
-      x={{ label: 'experts kept of each layer', fmt: plain, zero: true, whole: true }}
-      y={{ label: 'held (%)', fmt: percent, zero: true }}
+      title="Simulated LRU expert cache: hit rate by capacity"
+      about="Hit rate of a simulated LRU cache over the uses of each batch. First uses count as misses."
+      x={{ label: 'capacity (experts per layer)', fmt: plain, zero: true, whole: true }}
+      y={{ label: 'hit rate (%)', fmt: percent, zero: true }}
       layers={layers}
       height={230}
       readout={(l, i) => at[l]?.(i) ?? ''}
@@ -201,7 +198,7 @@ export function NewCost({ list }: { list: Chosen[] }) {
       })
       at.push((i) => {
         const n = p.new[i]
-        return `${name}, ${n.new} new: median ${dur(n.p50_ns)}, half ${dur(n.p25_ns)} to ${dur(n.p75_ns)}, nine tenths ${dur(n.p5_ns)} to ${dur(n.p95_ns)}; ${plural(n.calls, 'product')}`
+        return `${name}, ${n.new} new: median ${dur(n.p50_ns)}, P25 to P75 ${dur(n.p25_ns)} to ${dur(n.p75_ns)}, P5 to P95 ${dur(n.p5_ns)} to ${dur(n.p95_ns)}; ${plural(n.calls, 'product')}`
       })
       if (p.base_ns != null && p.per_new_ns != null) {
         const ends = [p.new[0].new, p.new[p.new.length - 1].new]
@@ -232,7 +229,7 @@ export function NewCost({ list }: { list: Chosen[] }) {
     <Plot
       id="experts-new"
       title="Time of a product with one token’s experts against how many of them are new"
-      about={`New: not used by the batch before. Points: medians; boxes: the middle half; lines: nine tenths.${facts.length ? ` A new one adds, by the dashed lines of least squares through the medians: ${facts.join(', ')}.` : ''}`}
+      about={`New: not used by the previous batch. Points: medians; boxes: P25 to P75; lines: P5 to P95.${facts.length ? ` Cost per newly activated expert, by the dashed least-squares lines through the medians: ${facts.join(', ')}.` : ''}`}
       x={{ label: 'new experts of the token', fmt: plain, whole: true }}
       y={{ label: `time of a product (${unit.name})`, fmt: axisFmt(unit), zero: true }}
       layers={layers}

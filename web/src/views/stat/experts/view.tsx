@@ -68,7 +68,7 @@ export function Experts(ctx: TabContext) {
         ))}
       </div>
       <div class="tools layer-of">
-        <h2>{ofLayer[0].l.layer == null ? 'Where no layer is told' : `Layer ${ofLayer[0].l.layer}`}</h2>
+        <h2>{ofLayer[0].l.layer == null ? 'Operators without a layer' : `Layer ${ofLayer[0].l.layer}`}</h2>
         {ids.length > 1 && (
           <select
             aria-label="layer"
@@ -133,24 +133,25 @@ function Facts({ c }: { c: Chosen }) {
         </span>
         {s.reused_share != null && (
           <span>
-            {fig('reused_share', share)} of a batch’s were used by the one before (by chance{' '}
-            {fig('reused_by_chance', share)})
+            {fig('reused_share', share)} of a batch’s experts are reused from the previous token (random
+            baseline {fig('reused_by_chance', share)})
           </span>
         )}
         {s.bytes_per_step != null && (
           <span>
-            {fig('bytes_per_step', bytes)} of their weights’ {fig('bytes_of_all_experts', bytes)} a step
+            {fig('bytes_per_step', bytes)} of {fig('bytes_of_all_experts', bytes)} of expert weights are read
+            per step
           </span>
         )}
         {worst && (
           <span>
-            the busiest has{' '}
+            max/mean load{' '}
             <Fig
               v={worst.l.imbalance}
               f={(v) => timesTheMean(v == null ? v : v + 1)}
               name={`${c.at}.layers.${worst.i}.imbalance`}
             />{' '}
-            the mean ({layerName(worst.l)})
+            ({layerName(worst.l)})
           </span>
         )}
       </p>

@@ -126,7 +126,7 @@ export function Delayed({ ctx, d }: { ctx: TabContext; d: MemorySeries }) {
             )} lost ${inUnit(time)(lost)} ${time.name} in all. `
           : 'How long faults took is not known: that kernel does not report it, so what operators lost is not known. '}
         An operator loses what its last thread would have arrived earlier; a fault of a thread that would have
-        waited for the others anyway costs nothing.
+        waited at the barrier anyway costs nothing.
       </p>
       <Table
         rows={rows}

@@ -206,12 +206,13 @@ function OneFile({ ctx, f, n, run }: { ctx: TabContext; f: MemoryFileMap; n: num
           <Fig v={f.bytes} f={bytes} name={`faults.files.${n}.bytes`} />, in memory
         </span>
         <span>
-          at the start <Fig v={f.resident_start_bytes} f={bytes} name={`faults.files.${n}.resident_start_bytes`} /> (
+          at the start{' '}
+          <Fig v={f.resident_start_bytes} f={bytes} name={`faults.files.${n}.resident_start_bytes`} /> (
           {share(part(f.resident_start_bytes, f.bytes))})
         </span>
         <span>
-          at the end <Fig v={f.resident_end_bytes} f={bytes} name={`faults.files.${n}.resident_end_bytes`} /> (
-          {share(part(f.resident_end_bytes, f.bytes))})
+          at the end <Fig v={f.resident_end_bytes} f={bytes} name={`faults.files.${n}.resident_end_bytes`} />{' '}
+          ({share(part(f.resident_end_bytes, f.bytes))})
         </span>
         {both && (
           <span>
@@ -444,7 +445,7 @@ function Tensors({
       value: (t) => t.resident_start_bytes,
       cell: (t) => <Fig v={t.resident_start_bytes} f={fig} />,
     },
-    { key: 'start', head: 'of it', value: start, cell: (t) => <Fig v={start(t)} f={share} /> },
+    { key: 'start', head: '% at start', value: start, cell: (t) => <Fig v={start(t)} f={share} /> },
     {
       key: 'resident_end_bytes',
       head: (
@@ -457,7 +458,7 @@ function Tensors({
     },
     {
       key: 'end',
-      head: 'of it',
+      head: '% at end',
       value: end,
       cell: (t) => (
         <>

@@ -31,8 +31,8 @@ export function FaultsAndDisk(ctx: TabContext) {
   if (data.every((d) => d == null)) {
     return (
       <Empty>
-        Page faults were not recorded: what the run waited for on disk, and what of the model was in memory,
-        is not known. <code>{how}</code> records them.
+        Page faults were not recorded, so waits for the disk and the part of the model in memory are unknown.{' '}
+        <code>{how}</code> records them.
       </Empty>
     )
   }
@@ -125,7 +125,7 @@ function Facts({ s }: { s: MemoryStat }) {
         <span class="warn">how long they took is not known: that kernel does not report it</span>
       )}
       <span>
-        read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, of it by faults{' '}
+        read from disk <Fig v={s.read_bytes} f={bytes} name="faults.read_bytes" />, by faults{' '}
         <Fig v={s.read_faults_bytes} f={bytes} name="faults.read_faults_bytes" />
       </span>
     </p>

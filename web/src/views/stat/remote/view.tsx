@@ -40,7 +40,7 @@ function One({ run, ctx }: { run: Run; ctx: TabContext }) {
   return (
     <>
       <Split list={list} />
-      <h3>Means of a graph</h3>
+      <h3>Means per graph</h3>
       <Sums list={list} />
       {left > 0 && (
         <p class="note">
@@ -79,14 +79,14 @@ function Split({ list }: { list: SummaryRemote[] }) {
   const most = Math.max(...known.map((r) => r.client_ns!))
   return (
     <section class="plot" data-plot="remote" data-points={known.length}>
-      <h3>A graph from handing over to its result</h3>
+      <h3>A graph from submit to result</h3>
       <div class="legend">
-        <Swatch shape="area" color={c.idle} name="sent: written down, sent, read" />
-        <Swatch shape="area" color={c.off} name="queued behind the server’s graph before" />
+        <Swatch shape="area" color={c.idle} name="request: serialise, send, read" />
+        <Swatch shape="area" color={c.off} name="server queue: behind the previous graph" />
         <Swatch shape="area" color={c.busy} name="the server computes" />
-        <Swatch shape="area" color={c.wait} name="answered: the client wakes up" />
+        <Swatch shape="area" color={c.wait} name="response: the client wakes up" />
       </div>
-      <table class="plain" aria-label="a graph from handing over to its result">
+      <table class="plain" aria-label="a graph from submit to result">
         <tbody>
           {known.map((r) => (
             <tr key={idOf(r)} data-id={idOf(r)}>
@@ -99,13 +99,13 @@ function Split({ list }: { list: SummaryRemote[] }) {
                   label={who(r)}
                   parts={[
                     {
-                      name: 'sent',
+                      name: 'request',
                       value: Math.max(0, r.client_ns! - r.server_ns - r.server_queue_ns - r.response_ns!),
                       color: c.idle,
                     },
-                    { name: 'queued', value: r.server_queue_ns, color: c.off },
+                    { name: 'server queue', value: r.server_queue_ns, color: c.off },
                     { name: 'the server computes', value: r.server_ns, color: c.busy },
-                    { name: 'answered', value: r.response_ns!, color: c.wait },
+                    { name: 'response', value: r.response_ns!, color: c.wait },
                   ]}
                 />
               </td>
@@ -176,12 +176,12 @@ function Sums({ list }: { list: SummaryRemote[] }) {
       'from when handing a graph over began to when a thread of the client had waited for it',
     ),
     time('server_ns', 'server', 'the server’s graph'),
-    time('operators_ns', 'operators', 'of it in operators'),
-    time('rpc_overhead_ns', 'wire', 'client without server and queued', small),
+    time('operators_ns', 'operators', 'the part in operators'),
+    time('rpc_overhead_ns', 'RPC overhead', 'client time without server and server queue', small),
     {
       key: 'part',
       head: 'of client',
-      help: 'the wire’s share',
+      help: 'the share of RPC overhead',
       value: (r) => (r.client_ns ? (r.rpc_overhead_ns ?? 0) / r.client_ns : null),
       cell: (r) => (
         <Fig
@@ -190,14 +190,14 @@ function Sums({ list }: { list: SummaryRemote[] }) {
         />
       ),
     },
+    time('request_ns', 'request', 'from submit to the server’s begin, server queue included', small),
     time(
-      'request_ns',
-      'sent',
-      'from the begin of handing over to the server’s begin, queued included',
+      'server_queue_ns',
+      'server queue',
+      'part of request, while the server still computed the previous graph',
       small,
     ),
-    time('server_queue_ns', 'queued', 'of it, while the server still computed the graph before', small),
-    time('response_ns', 'answered', 'from the server’s end to when the client knew', small),
+    time('response_ns', 'response', 'from the server’s end until the client sees the result', small),
     {
       key: 'to',
       head: 'to server',
@@ -215,7 +215,7 @@ function Sums({ list }: { list: SummaryRemote[] }) {
     time(
       'step_end_to_end_ns',
       'step',
-      'from a step’s begin to when its results were there; its own call returns before',
+      'end to end: from a step’s begin until the host sees its results; its own call returns before',
     ),
     {
       key: 'tps',

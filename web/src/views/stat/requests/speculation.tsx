@@ -96,7 +96,7 @@ function One({ t }: { t: Target }) {
             <Fig v={s.accepted} f={count} name={name('accepted')} /> of{' '}
             <Fig v={s.seen_drafted} f={count} name={name('seen_drafted')} /> drafted tokens
           </dd>
-          <dt>tokens a round</dt>
+          <dt>tokens per round</dt>
           <dd>
             <Fig v={s.tokens_per_round} f={num} name={name('tokens_per_round')} />{' '}
             <span class="dim">the accepted ones, and the target’s own</span>
@@ -128,7 +128,7 @@ function One({ t }: { t: Target }) {
         <h3>Time of a round</h3>
         <div class="legend">
           {s.draft_ns != null && <Swatch shape="area" color={colors[0]} name="the draft’s steps" />}
-          <Swatch shape="area" color={colors[1]} name="the step that verifies" />
+          <Swatch shape="area" color={colors[1]} name="the verification step" />
         </div>
         <StackBar
           of={both}
@@ -137,7 +137,7 @@ function One({ t }: { t: Target }) {
             ...(s.draft_ns != null
               ? [{ name: 'the draft’s steps', value: s.draft_ns, color: colors[0] }]
               : []),
-            { name: 'steps that verify', value: s.verify_ns, color: colors[1] },
+            { name: 'verification steps', value: s.verify_ns, color: colors[1] },
           ]}
         />
         <dl>
@@ -147,7 +147,7 @@ function One({ t }: { t: Target }) {
               <dd>
                 <Fig v={per(s.draft_ns)} f={dur} />{' '}
                 <span class="dim">
-                  before a step that verifies, <Fig v={both > 0 ? s.draft_ns / both : null} f={share} /> of
+                  before a verification step, <Fig v={both > 0 ? s.draft_ns / both : null} f={share} /> of
                   both; {num(per(s.draft_steps))} steps
                 </span>
               </dd>
@@ -209,7 +209,7 @@ function ByAccepted({ by, label }: { by: number[]; label: string }) {
   )
 }
 
-/** Acceptance, and the time of both, at each step that verifies. */
+/** Acceptance, and the time of both, at each verification step. */
 function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
   const theme = useTheme()
   const one = targets.length === 1
@@ -227,7 +227,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
       const x = xs(t)
       const c = color(t, i)
       accepted.push({
-        name: one ? 'a step that verifies' : t.name,
+        name: one ? 'a verification step' : t.name,
         color: c,
         kind: 'points',
         xs: x,
@@ -237,7 +237,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
         hover: true,
       })
       accepted.push({
-        name: one ? 'with its neighbours' : `${t.name}, with its neighbours`,
+        name: one ? 'moving mean' : `${t.name}, moving mean`,
         color: one ? seriesColor(theme, 1) : c,
         kind: 'line',
         xs: x,
@@ -246,7 +246,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
         legend: one,
       })
       time.push({
-        name: one ? 'the step that verifies' : `${t.name}: verifies`,
+        name: one ? 'the verification step' : `${t.name}: verifies`,
         color: one ? seriesColor(theme, 0) : c,
         kind: 'points',
         shape: 'circle',
@@ -258,7 +258,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
       })
       if (t.points.some((p) => p.draft_ns != null)) {
         time.push({
-          name: one ? 'the draft’s steps before it' : `${t.name}: the draft`,
+          name: one ? 'drafting before it' : `${t.name}: the draft`,
           color: one ? seriesColor(theme, 4) : c,
           kind: 'points',
           shape: 'open-triangle',
@@ -312,7 +312,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
       <Plot
         id="acceptance"
         title="Acceptance over time"
-        about={`Share of the drafted tokens that were accepted, of ${per > 1 ? `up to ${per} steps that verify, a point` : 'each step that verifies'}.`}
+        about={`Share of the drafted tokens that were accepted, of ${per > 1 ? `up to ${per} verification steps, a point` : 'each verification step'}.`}
         x={x}
         y={{ label: 'accepted, %', fmt: (v) => String(Math.round(v * 100)), zero: true, max: 1 }}
         layers={plots.accepted}
@@ -324,7 +324,7 @@ function OverTime({ targets, ctx }: { targets: Target[]; ctx: TabContext }) {
       <Plot
         id="speculation-time"
         title="Time of draft and verification"
-        about={`Of ${per > 1 ? 'a step that verifies, mean over a point’s steps' : 'each step that verifies'}, and of the draft’s steps before it.`}
+        about={`Of ${per > 1 ? 'a verification step, mean over a point’s steps' : 'each verification step'}, and of drafting before it.`}
         x={x}
         y={{ label: `${uy.name}, logarithmic`, fmt: axisFmt(uy), log: true }}
         layers={plots.time}

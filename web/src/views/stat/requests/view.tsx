@@ -82,7 +82,8 @@ function Facts({ s }: { s: RequestsOfRun }) {
         </span>
         {q.max_sequences_per_batch > 1 && (
           <span>
-            up to <Fig v={q.max_sequences_per_batch} f={count} name="sequences.max_sequences_per_batch" /> in a batch
+            up to <Fig v={q.max_sequences_per_batch} f={count} name="sequences.max_sequences_per_batch" /> in
+            a batch
           </span>
         )}
         {q.warmups > 0 && (
@@ -108,8 +109,8 @@ const figures = [
     'TTFT',
     'from the start of a request’s first step to the end of the first that asks for its logits',
   ],
-  ['tpot', 'TPOT', 'of each request the mean time from its first token to its last, a token'],
-  ['itl', 'between tokens', 'from one token of a request to its next, over the tokens of all requests'],
+  ['tpot', 'TPOT', 'of each request the mean time per token from its first token to its last'],
+  ['itl', 'ITL', 'inter-token latency: from one token of a request to its next, over all requests'],
 ] as const
 
 interface SumRow {
@@ -191,8 +192,8 @@ function Distributions({ sides }: { sides: RequestsOfRun[] }) {
     },
     {
       id: 'token-gap',
-      title: 'From one token to the next',
-      what: 'time between tokens',
+      title: 'Inter-token latency (ITL)',
+      what: 'ITL',
       unit: 'tokens',
       series: of((s) => s.series.requests.itl),
     },

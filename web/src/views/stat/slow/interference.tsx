@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Interference over a whole run: who took CPUs and who paid, how threads were moved, what the kernel tells of
+// Interference over a whole run: CPU contention by process and who paid, how threads were moved, what the kernel tells of
 // each CPU.
 import type { Run } from '../../../api/load'
 import type { SlowCPUState, SlowInterferer, SlowMovedThread, SlowPaidBy, Slow } from '../../../api/types'
@@ -14,16 +14,16 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
   const f = s.contention
   return (
     <>
-      <h3>Interference, in all steps</h3>
+      <h3>CPU contention, in all steps</h3>
       {f.by.length > 0 ? (
         <>
           <p class="facts">
             <span>
-              others ran for <Fig v={f.ran_ns} f={dur} name="contention.ran_ns" /> where a thread that
-              computes could have run
+              other threads ran for <Fig v={f.ran_ns} f={dur} name="contention.ran_ns" /> while an engine
+              thread was runnable
             </span>
             <span>
-              steps lasted <Fig v={f.cost_ns} f={dur} name="contention.cost_ns" /> longer by it
+              steps lasted <Fig v={f.cost_ns} f={dur} name="contention.cost_ns" /> longer because of it
             </span>
             {f.disk_ns > 0 && (
               <span>
@@ -42,8 +42,8 @@ export function Interference({ s, run }: { s: Slow; run: Run }) {
       ) : (
         <p class="dim">
           {s.has_sched
-            ? 'Nobody was seen to run in place of a thread that computes.'
-            : 'Not known: scheduling was not recorded (record without --no-sched, as root).'}
+            ? 'No thread ran while an engine thread was runnable.'
+            : 'Unknown, as scheduling was not recorded. Record as root, without --no-sched.'}
         </p>
       )}
       <div class="columns">
@@ -70,7 +70,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
   const cols: Column<SlowInterferer>[] = [
     {
       key: 'who',
-      head: 'who took CPUs',
+      head: 'CPU contention by process',
       text: true,
       value: (x) => x.comm,
       cell: (x) => (
@@ -95,7 +95,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
           ran <span class="unit">{u.name}</span>
         </>
       ),
-      help: 'while a thread that computes could have run there, or had to share the other CPUs; summed over those',
+      help: 'while an engine thread was runnable, summed over these threads',
       value: (x) => x.ran_ns,
       cell: (x) => (
         <>
@@ -123,7 +123,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
           cost <span class="unit">{u.name}</span>
         </>
       ),
-      help: 'what steps lasted longer by it',
+      help: 'what steps lasted longer because of it',
       value: (x) => x.cost_ns,
       cell: (x) => (
         <>
@@ -133,7 +133,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
     },
     {
       key: 'ops',
-      head: 'operators that paid',
+      head: 'operators delayed',
       text: true,
       value: (x) => x.operators[0]?.name,
       cell: (x) => paid(x.operators, 3),
@@ -158,7 +158,7 @@ function Takers({ by }: { by: SlowInterferer[] }) {
       rows={by}
       columns={cols}
       id={(x) => `${x.own ? 'own' : 'other'} ${x.comm}`}
-      label="who took CPUs"
+      label="CPU contention by process"
       limit={8}
     />
   )
@@ -178,7 +178,7 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
     {
       key: 'migrations',
       head: 'migrations',
-      help: 'times it went on on another CPU',
+      help: 'migrations to another CPU',
       value: (t) => t.migrations,
       cell: (t) => (
         <>
@@ -189,7 +189,7 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
     {
       key: 'preempted',
       head: 'preempted',
-      help: 'times it was taken off its CPU while it could run',
+      help: 'preemptions while runnable',
       value: (t) => t.preempted,
       cell: (t) => <Fig v={t.preempted} f={count} />,
     },
@@ -198,9 +198,9 @@ function Moved({ s, run }: { s: Slow; run: Run }) {
     <section>
       <h4>Migrations</h4>
       {f.migrations == null ? (
-        <p class="dim">Not known: scheduling was not recorded.</p>
+        <p class="dim">Unknown, as scheduling was not recorded.</p>
       ) : rows.length === 0 ? (
-        <p class="dim">No thread that computes was moved or taken off its CPU.</p>
+        <p class="dim">No engine thread was migrated or preempted.</p>
       ) : (
         <>
           <p class="facts">
@@ -238,7 +238,7 @@ function CPUs({ cpus }: { cpus: SlowCPUState[] }) {
           steal <span class="unit">{u.name}</span>
         </>
       ),
-      help: 'time that the hypervisor ran something else, in steps of 10 ms',
+      help: 'steal time, in steps of 10 ms',
       value: (c) => c.steal_ns,
       cell: (c) => (
         <>
@@ -294,15 +294,13 @@ function CPUs({ cpus }: { cpus: SlowCPUState[] }) {
       {steal || freq ? (
         <Table rows={cpus} columns={cols} id={(c) => String(c.cpu)} label="CPUs" limit={32} />
       ) : (
-        <p class="dim">
-          Steal time and frequencies are not known: the kernel told neither while this was recorded.
-        </p>
+        <p class="dim">Steal time and frequencies are unknown: the kernel reported neither.</p>
       )}
       {steal !== freq && (
         <p class="dim">
           {steal
-            ? 'The kernel told no frequencies, as in most virtual machines.'
-            : 'The kernel told no steal time.'}
+            ? 'The kernel reported no frequencies, as in most virtual machines.'
+            : 'The kernel reported no steal time.'}
         </p>
       )}
     </section>

@@ -11,19 +11,19 @@ import { useTheme } from '../../../ui/theme'
 /** What a cause is: in a table, and beside a step. */
 export const words: Record<string, [string, string]> = {
   other_process: ['CPU contention: another process ran on a thread’s CPU', 'another process'],
-  own_threads: ['Oversubscription: engine threads shared a CPU', 'own threads'],
-  cpu_not_seen: ['A thread was runnable: what ran on its CPU was not seen', 'no CPU'],
+  own_threads: ['Oversubscription: engine threads shared a CPU', 'oversubscription'],
+  cpu_not_seen: ['A thread was runnable: what ran on its CPU was not seen', 'preempted, by unknown'],
   disk: ['Disk: a thread was in uninterruptible sleep, reading', 'disk'],
   sleep: ['A thread slept: a lock, or woken late', 'asleep'],
   faults: ['Page faults', 'faults'],
-  experts: ['Experts not used lately', 'experts'],
+  experts: ['Newly activated experts', 'experts'],
   imbalance: ['Load imbalance: a thread arrived late at the barrier, on its CPU', 'load imbalance'],
   kv_growth: ['Attention reads more of the KV cache', 'KV cache'],
-  graph_rebuilt: ['Graph rebuilt', 'new graph'],
+  graph_rebuilt: ['Graph rebuilt', 'graph rebuilt'],
   backend: ['Graphs of other backends', 'backend'],
   copies: ['Between graphs: copies', 'copies'],
   recording: ['The recording: a new graph was copied', 'recording'],
-  steal: ['The hypervisor ran something else', 'steal'],
+  steal: ['Steal time (hypervisor)', 'steal time'],
   unattributed: ['Unattributed', 'unattributed'],
 }
 export const causeName = (c: string): string => words[c]?.[0] ?? clean(c)
@@ -73,7 +73,7 @@ export function CauseLegend({ s, of }: { s: Slow; of: Colors }) {
       )}
       <span class="swatch">
         <i class="excess-end" />
-        the excess
+        excess latency
       </span>
     </div>
   )

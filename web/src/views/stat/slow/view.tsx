@@ -28,8 +28,8 @@ export function SlowSteps(ctx: TabContext) {
     <>
       <p class="dim">
         A step is compared with those of its kind within 10 s before and after: the mean of the quarter of
-        them that lies around the median is its baseline. What it took beyond is its excess; the parts add up
-        to that.
+        them that lies around the median is its local baseline. The time beyond it is the excess latency; the
+        parts add up to it.
       </p>
       {data.map((s, i) => (
         <section key={i} data-slow={i}>
@@ -95,8 +95,7 @@ function One({
       {s.partial_steps > 0 && <p class="note">{plural(s.partial_steps, 'step')} incomplete, not judged.</p>}
       {s.steps > 0 && !s.has_sched && (
         <p class="note">
-          Scheduling was not recorded: who ran on the CPUs is not known, and being late on a CPU is not told
-          from having none.
+          Scheduling was not recorded, so CPU contention cannot be separated from load imbalance.
         </p>
       )}
       {s.steps > 0 && !s.has_operators && (
@@ -118,7 +117,7 @@ function Causes({ s }: { s: Slow }) {
   const cols: Column<SlowPart>[] = [
     {
       key: 'cause',
-      head: 'cause of excess latency',
+      head: 'cause of the excess latency',
       text: true,
       value: (c) => causeName(c.cause),
       cell: (c) => (
@@ -207,10 +206,10 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
     },
     time('dur_ns', 'took', 'the step’s duration'),
     time('baseline_ns', 'local baseline', 'mean of the middle quarter of comparable steps before and after'),
-    time('excess_ns', 'excess', 'what it took beyond'),
+    time('excess_ns', 'excess latency', 'time beyond the local baseline'),
     {
       key: 'parts',
-      head: 'cause',
+      head: 'causes',
       text: true,
       value: (x) => x.parts[0]?.cause,
       cell: (x) => (
@@ -219,7 +218,7 @@ function Steps({ s, index, ctx, colors }: { s: Slow; index: number; ctx: TabCont
           <span title={partsText(x)}>{partsText(x)}</span>
           {x.doubts.length > 0 && (
             <div class="dim" title={clean(x.doubts.join(' '))}>
-              not all of it is known
+              partly unknown
             </div>
           )}
         </>
