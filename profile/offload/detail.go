@@ -294,7 +294,7 @@ func (b *Builder) tensor(p profile.Phase, c *profile.Copy) {
 	t := all[k]
 	if t == nil {
 		if len(all) >= maxTensorSums {
-			k.tensor, k.typ = "(more names than are told apart)", ""
+			k.tensor, k.typ = "(more names than are kept)", ""
 			t = all[k]
 		}
 		if t == nil {

@@ -15,7 +15,7 @@ import (
 
 // Where time outside operators is lost.
 const (
-	between    = "(between operators)"
+	between    = "(outside operators)"
 	onBackends = "(on other backends)" // includes copies
 )
 

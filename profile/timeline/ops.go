@@ -237,7 +237,7 @@ func (b *Builder) newDef(o *profile.Op, d *facts.Derived) int32 {
 		Weight: c.weight, WeightType: c.weightType, Bytes: d.Bytes, BytesAtMost: c.atMost, Flops: d.Flops,
 		Node: c.node}
 	if len(b.t.Ops) >= limits.OpDefs-1 {
-		c = opContent{name: "(more operators than are told apart)", node: -1}
+		c = opContent{name: "(more operators than are kept)", node: -1}
 		if i, ok := b.same[c]; ok {
 			return i
 		}

@@ -336,7 +336,7 @@ func (f *finder) interference() {
 	x := summary.Finding{Kind: "contention",
 		Target: summary.Target{View: "time", Params: f.params("step", strconv.FormatInt(f.ps.StepMaxID, 10))},
 		Text: "CPU contention in " + f.name() + ": operators take " + f.each(float64(all.off)) +
-			" longer because a thread had lost its CPU"}
+			" longer because a thread was runnable, not running"}
 	if text, names := f.j.ranThere(f.g.culprits(), f.j.crowdOf(f.g)); text != "" &&
 		ran*4 >= f.g.thOff-f.g.thBlocked {
 		x.Text += ": " + text
@@ -384,7 +384,7 @@ func (f *finder) gap() {
 	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
 		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
 		text += "; " + format.Sentence.Duration(none) + " of it outside any graph (building it, setting inputs), the " +
-			"rest between operators of a graph"
+			"rest within graphs"
 		figures = append(figures, fig("in_no_graph", none, "ns", "per step, outside any graph"))
 	}
 	f.loss(summary.Finding{Kind: "outside_operators", Text: text + ".", Figures: figures,

@@ -161,7 +161,7 @@ func (j *judge) rowVerdict(k facts.ModelKey, g *workGroup, cells []*workCell,
 			why = append(why, "In "+format.Share(p.share)+" of their time pages are read from disk: "+
 				format.Plural(c.sum.majors, "major fault")+".")
 		case p.bound == summary.BoundInterference:
-			why = append(why, "In "+format.Share(p.share)+" of their time a thread has no CPU (CPU contention).")
+			why = append(why, "In "+format.Share(p.share)+" of their time a thread is runnable, not running (CPU contention).")
 		}
 	}
 	if b := out.Bound; b == summary.BoundMemory || b == summary.BoundCompute || b == summary.BoundUnknown ||

@@ -174,7 +174,7 @@ func (o *opinion) withoutOperators() {
 		return
 	}
 	out := 1 - float64(g.inGraph)/float64(g.dur)
-	o.figure("outside_graphs", out, "share", "of the steps' time in no graph")
+	o.figure("outside_graphs", out, "share", "of the steps' time outside graphs")
 	if out >= mostShare {
 		o.v.Bound, o.sure = summary.BoundOutside, 3
 		o.v.Text = capital(o.name()) + " is limited by time outside operators: in " + format.Share(out) +

@@ -212,7 +212,7 @@ func (o *opinion) culprit() string {
 
 func (o *opinion) interferenceText() string {
 	text := "in " + format.Share(o.cause("contention")) +
-		" of its time operators are delayed because a thread has no CPU"
+		" of its time operators are delayed because a thread is runnable, not running"
 	if who := o.culprit(); who != "" {
 		return who + ". " + capital(text)
 	}
@@ -367,7 +367,7 @@ func (o *opinion) figures(c *workClass) {
 		if o.slept {
 			o.figure("sleep", o.cause("sleep"), "share", "of the time a thread slept within an operator")
 		} else {
-			o.figure("contention", o.cause("contention"), "share", "of the time operators were delayed because a thread had no CPU")
+			o.figure("contention", o.cause("contention"), "share", "of the time operators were delayed because a thread was runnable, not running")
 		}
 	} else {
 		o.evidence("contention", nil, "share", "of the time: unknown, scheduling was not recorded")

@@ -150,7 +150,7 @@ func write(w io.Writer, tool string, runs []*Run, served bool) error {
 </head>
 <body>
 <div id="app"></div>
-<p id="loading">Reading the recording. If this stays, the file is cut: its end is missing.</p>
+<p id="loading">Reading the recording. If this stays, the file is truncated: its end is missing.</p>
 <noscript>This page draws its views with JavaScript, all of which is inside this file. It is switched off here.</noscript>
 <script type="application/json" id="index">%s</script>
 <script type="text/plain" id="worker">%s</script>

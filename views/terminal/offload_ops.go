@@ -73,7 +73,7 @@ func timedBy(s string) string {
 	case offload.TimedCall:
 		return "calls of graphs"
 	case offload.TimedSpan:
-		return "graphs until waited for"
+		return "graphs, end to end"
 	case offload.TimedBusy:
 		return "graphs on the device's queue"
 	}

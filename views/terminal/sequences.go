@@ -52,7 +52,7 @@ func (p *page) sequences(s *summary.Stat) {
 		facts = append(facts, format.Plural(int64(warm), "warm-up")+" left out")
 	}
 	if q.Sequences > 1 {
-		facts = append(facts, "time in a queue is not seen")
+		facts = append(facts, "excludes queueing")
 	}
 	if len(facts) == 0 {
 		return
@@ -189,7 +189,7 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		text += " (no context drafts: the tokens come from elsewhere)"
 	}
 	if d.Rate != nil {
-		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens a round",
+		text += fmt.Sprintf(": %s of %s drafted tokens accepted (%s), %s tokens per round",
 			format.Count(d.Accepted), format.Count(d.SeenDrafted), format.Percent(d.Rate),
 			format.Decimal(d.TokensPerRound))
 	}
@@ -200,11 +200,11 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		n := float64(d.Steps)
 		if d.DraftDur != nil {
 			all := float64(*d.DraftDur + d.VerifyDur)
-			facts = append(facts, fmt.Sprintf("a step that verifies takes %s, the draft's steps before it %s (%.0f %% of both)",
+			facts = append(facts, fmt.Sprintf("verification %s, drafting %s (%.0f %% of a round)",
 				p.o.duration(float64(d.VerifyDur)/n), p.o.duration(float64(*d.DraftDur)/n),
 				100*float64(*d.DraftDur)/max(1, all)))
 		} else {
-			facts = append(facts, "a step that verifies takes "+p.o.duration(float64(d.VerifyDur)/n))
+			facts = append(facts, "verification "+p.o.duration(float64(d.VerifyDur)/n))
 		}
 	}
 	if len(d.ByAccepted) > 1 {
@@ -224,6 +224,6 @@ func (p *page) speculation(s *summary.Stat, d *requests.Speculation) {
 		facts = append(facts, fmt.Sprintf("of %s the outcome was not seen, as no batch followed",
 			format.Plural(n, "round")))
 	}
-	facts = append(facts, "steps that verify count as prefill: they have several tokens of a sequence")
+	facts = append(facts, "verification steps count as prefill: they have several tokens of a sequence")
 	p.line(strings.Join(facts, "; "), dim)
 }

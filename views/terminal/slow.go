@@ -21,7 +21,7 @@ var slowWords = map[slow.Cause][2]string{
 	slow.SlowSleep:       {"a thread slept: a lock, or woken late", "asleep"},
 	slow.SlowFaults:      {"page faults", "faults"},
 	slow.SlowExperts:     {"newly activated experts", "new experts"},
-	slow.SlowImbalance:   {"load imbalance: a thread was late on its CPU", "imbalance"},
+	slow.SlowImbalance:   {"load imbalance: a running thread was late", "imbalance"},
 	slow.SlowKV:          {"attention reads more of the KV cache", "KV cache"},
 	slow.SlowRebuilt:     {"graph rebuilt", "graph rebuilt"},
 	slow.SlowBackend:     {"graphs of other backends", "backend"},
@@ -84,7 +84,7 @@ func (p *page) slowNotes(s *slow.Slow) {
 		notes = append(notes, "Scheduling was not recorded: preemptors are unknown, and CPU contention looks like load imbalance.")
 	}
 	if s.Steps > 0 && !s.HasOps {
-		notes = append(notes, "Operators were not recorded: little of the excess can be attributed.")
+		notes = append(notes, "Operators were not recorded: little of the excess latency can be attributed.")
 	}
 	for _, n := range notes {
 		p.line(n, warn)

@@ -43,7 +43,7 @@ const words: [string, string][] = [
   ['CPU contention', 'operators last longer because something else ran on a thread’s CPU'],
   ['slow step', 'a latency outlier: more than 20 % and 0.1 ms above its local baseline'],
   ['arithmetic intensity', 'FLOP / bytes, in FLOP/byte'],
-  ['bandwidth', 'bytes that must be moved at least / time; not measured DRAM traffic'],
+  ['bandwidth', 'minimum bytes moved / time; not measured DRAM traffic'],
   ['% of peak', 'rate / the nearer ceiling of the roofline that `profinfer peaks` measured'],
   [
     'MBU',

@@ -216,7 +216,7 @@ function Times({
             <Fig v={s.calls ? s.probe / s.calls : null} f={dur} /> per call
           </Row>
         )}
-        <Row k="must move">
+        <Row k="bytes moved (min)">
           {s.bytesNs > 0 ? (
             <>
               <Fig v={s.bytes / s.calls} f={bytes} /> per call{s.atMost ? ' at most' : ''},{' '}

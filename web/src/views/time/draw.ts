@@ -180,7 +180,7 @@ export class Painter {
         const sets = chunks.flatMap((c) =>
           c.kind === 'sched' ? c.cpus.filter((l) => l.index === row.index).map((l) => l.set) : [],
         )
-        this.gaps(d.cpuBins.get(row.index), sets, top, bottom, o)
+        this.between(d.cpuBins.get(row.index), sets, top, bottom, o)
         for (const s of sets) this.lane(s, top, bottom, o, p.bg)
         return
       }
@@ -220,7 +220,7 @@ export class Painter {
       c.kind === 'ops' ? c.lanes.filter((l) => l.index === row.index).map((l) => ({ c, s: l.set })) : [],
     )
     // The overview knows kinds of operators only.
-    this.gaps(
+    this.between(
       d.threadBins.get(row.index),
       lanes.map((l) => l.s),
       top,
@@ -268,7 +268,7 @@ export class Painter {
   }
 
   /** The overview, where no chunk tells more. */
-  private gaps(b: Bins | undefined, sets: SpanSet[], y0: number, y1: number, o: Look): void {
+  private between(b: Bins | undefined, sets: SpanSet[], y0: number, y1: number, o: Look): void {
     const known = sets.filter((s) => s.n).map((s) => [this.x(s.start[0]), this.x(s.end[s.n - 1])])
     known.sort((p, q) => p[0] - q[0])
     let x = 0

@@ -99,7 +99,7 @@ export function describeFault(f: FaultTracks, i: number): string[] {
   out.push(`address ${clean(m.address[i])}${text(m.file[i]) ? ` of ${text(m.file[i])}` : ''}`)
   if (m.step[i])
     out.push(
-      `in step ${count(m.step[i])}${m.op[i] ? `, operator ${count(m.op[i])}` : ', in no operator before its thread\u2019s arrival: it delayed nobody'}`,
+      `in step ${count(m.step[i])}${m.op[i] ? `, operator ${count(m.op[i])}` : ', in no operator before its thread reached the barrier: it delayed nobody'}`,
     )
   out.push(`${m.dur_ns[i] < 0 ? 'done' : 'starts'} at ${moment(m.start_ns[i])}`)
   return out

@@ -162,7 +162,7 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
             )}
           </Row>
           {s.late[step] > 0 && (
-            <Row k="submit only">
+            <Row k="submit time">
               <Fig v={s.dur[step]} f={dur} />{' '}
               <span class="dim">its call, which returns before its results are there</span>
             </Row>
@@ -269,11 +269,11 @@ function OpDetails({ d, op, run, datas, actions, keep }: Props & { d: TimeData; 
           </Row>
           <Row k="operator">
             <Fig v={op.id} f={count} />
-            {op.followed && <span class="dim"> followed by its arrivals</span>}
+            {op.followed && <span class="dim"> followed by its barrier arrivals</span>}
           </Row>
           {op.incomplete && (
             <Row k="incomplete">
-              <span class="warn">not all of its team’s threads were seen</span>
+              <span class="warn">not all of its threads were seen</span>
             </Row>
           )}
         </dl>

@@ -187,7 +187,7 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
             )}
             {stats.instead.length > 0 && (
               <Table
-                label="ran instead"
+                label="preempted by"
                 rows={stats.instead}
                 id={(r) => r.name}
                 limit={12}
@@ -195,7 +195,7 @@ export function RangePanel({ d, from, to, actions, head }: Props) {
                 columns={[
                   {
                     key: 'name',
-                    head: 'ran there instead',
+                    head: 'preempted by',
                     text: true,
                     value: (r) => r.name,
                     cell: (r) => r.name,
