@@ -9,7 +9,7 @@ import type { Column } from '../../ui/table'
 import { differenceColumn, type CountersOf } from './difference'
 import type { RowPair } from './rows'
 
-/** A count a step or per call, or what follows from counts. */
+/** A count per step or per call, or what follows from counts. */
 function value(m: Metric, r: SummaryRow | null, per: CountersOf['per']): number | null {
   const v = valueOf(m, r?.counts)
   return v == null || m.kind !== 'count' || per === 'call' ? v : v * r!.calls_per_step
@@ -28,7 +28,7 @@ function column(
   const help =
     m.kind === 'count'
       ? `${m.help}: mean per call${per === 'step' ? ' times the calls per step' : ''}, over operators of which it is known`
-      : `${m.help}, over operators for which it is known`
+      : `${m.help}, over operators of which it is known`
   return {
     key: keyOf(m) + suffix,
     head: (

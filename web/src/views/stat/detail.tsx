@@ -85,7 +85,7 @@ export function Detail({ ctx, by, pair }: { ctx: TabContext; by: Grouping; pair:
       <div class="cols">
         {series.length > 0 && (
           <div>
-            <h4>Duration of per call</h4>
+            <h4>Duration of calls</h4>
             <Quantiles series={series} />
             <Histogram series={series} what="duration of a call" height={series.length > 1 ? 74 : 92} />
           </div>

@@ -30,7 +30,7 @@ export function HeatMap({ ctx }: { ctx: TabContext }) {
     rb?.find((x) => x.key === r.key && (x.type === r.type || rb.filter((y) => y.key === r.key).length === 1))
   return (
     <section>
-      <h2>Mean time of per call, by layer</h2>
+      <h2>Mean time per call, by layer</h2>
       <p class="dim">
         {rb
           ? `Colour: ${names[1]} against ${names[0]}, blue faster, red slower; full at 25 %.`

@@ -138,7 +138,7 @@ export function compareText(pa: PhasePart, pb: PhasePart, a: string, b: string):
   const speed =
     fast / slow < 1.01 ? `${b} is as fast as ${a}` : `${b} is ${num(fast / slow)} times as fast as ${a}`
   let text = `${speed} in ${pa.several || pb.several ? pa.title.toLowerCase() : pa.ps.phase}: ${num(fast)} against ${num(slow)} t/s`
-  // What changed most of per step's time.
+  // What changed most of a step's time.
   const changed = (
     [
       ['weight matmul', 'matmul_share'],

@@ -20,6 +20,7 @@ import {
   num,
   share,
 } from '../../lib/format'
+import { median } from '../../lib/median'
 import { moment } from '../../lib/time-scale'
 import { Fig } from '../../ui/figure'
 import { href } from '../../ui/route'
@@ -144,7 +145,7 @@ function Instead({
 function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: number; run: number }) {
   const s = d.steps
   const same = [...Array(s.n).keys()].filter((i) => s.phase[i] === s.phase[step] && s.ctx[i] === s.ctx[step])
-  const mean = same.reduce((v, i) => v + stepDuration(d, i), 0) / Math.max(1, same.length)
+  const usual = median(same.map((i) => stepDuration(d, i))) ?? 0
   const took = stepDuration(d, step)
   const rank = same.filter((i) => stepDuration(d, i) > took).length + 1
   return (
@@ -166,10 +167,10 @@ function StepDetails({ d, step, run, actions }: Props & { d: TimeData; step: num
               <span class="dim">its call, which returns before its results are there</span>
             </Row>
           )}
-          <Row k="vs mean">
-            <span>{delta(mean, took)}</span>{' '}
+          <Row k="vs median">
+            <span>{delta(usual, took)}</span>{' '}
             <span class="dim">
-              of {dur(mean)} over {count(same.length)} steps of its phase;{' '}
+              of {dur(usual)} over {count(same.length)} steps of its phase;{' '}
               {rank === 1 ? 'the slowest' : `number ${count(rank)} by duration`}
             </span>
           </Row>

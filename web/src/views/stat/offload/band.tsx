@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The drawing of per step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the
+// The drawing of a step's splits: a lane a backend, arrows for copies. By time, or each split as wide as the
 // others.
 import { useRef } from 'preact/hooks'
 import type { OffloadSplitStep, OffloadStepCopy, OffloadStepSplit } from '../../../api/types'
