@@ -28,7 +28,7 @@ function column(
   const help =
     m.kind === 'count'
       ? `${m.help}: mean per call${per === 'step' ? ' times the calls per step' : ''}, over operators of which it is known`
-      : `${m.help}, over operators for which it is known`
+      : `${m.help}, over operators of which it is known`
   return {
     key: keyOf(m) + suffix,
     head: (
