@@ -184,7 +184,7 @@ func TestFindingGaps(t *testing.T) {
 	r.Gap = 20_000
 	f := finding(statOf(t, stat.Options{}, nil, "op", r), "outside_operators", "decode")
 	if want := 37*20_000.0 + 30_000; f == nil || math.Abs(*f.Gain-want) > 1 ||
-		!strings.Contains(f.Text, "30.0 µs of it outside any graph") {
+		!strings.Contains(f.Text, "30.0 µs of that outside any graph") {
 		t.Errorf("%+v", f)
 	}
 	// Steps of 0.3 ms follow each other after 50 µs.

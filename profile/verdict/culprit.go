@@ -92,7 +92,7 @@ func ranFor(c *sched.Culprit, start int64) string {
 		return text + " held " + cpu + " for " + d + when + why
 	}
 	return text + " held " + cpu + " for " + format.Sentence.Duration(float64(c.Held)) + when + ", " + d +
-		" of it" + why
+		" of that" + why
 }
 
 // ranThere is the function of that name, for culprits of this run.

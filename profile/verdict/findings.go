@@ -383,7 +383,7 @@ func (f *finder) gap() {
 	figures := []summary.Evidence{fig("outside_operators", num.SafeRatio(*f.ps.Gap, f.ps.Traced), "ns", "per step")}
 	if g.graphSteps > 0 && g.graphSteps == g.steps && g.dur > g.inGraph {
 		none := min(num.SafeRatio(g.dur-g.inGraph, g.steps), num.SafeRatio(*f.ps.Gap, f.ps.Traced))
-		text += "; " + format.Sentence.Duration(none) + " of it outside any graph (building it, setting inputs), the " +
+		text += "; " + format.Sentence.Duration(none) + " of that outside any graph (building it, setting inputs), the " +
 			"rest within graphs"
 		figures = append(figures, fig("in_no_graph", none, "ns", "per step, outside any graph"))
 	}
