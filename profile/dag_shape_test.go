@@ -59,7 +59,8 @@ func edge(t *testing.T, g *dag.DAG, from, to int32, kind string, bytes int64) {
 func TestDAGNodes(t *testing.T) {
 	d, _ := dags(t, dag.Options{}, run)
 	g := dagOf(t, d, "decode")
-	if g.Steps != calmSteps || g.Runs != calmSteps || g.Ops != calmSteps*opsPerStep || len(g.Parts) != 1 || !g.Parts[0].Seen {
+	if g.Steps != calmSteps || g.Runs != calmSteps || g.Ops != calmSteps*opsPerStep ||
+		len(g.Parts) != 1 || !g.Parts[0].Seen {
 		t.Errorf("%d steps, %d runs, %d operators, parts %+v", g.Steps, g.Runs, g.Ops, g.Parts)
 	}
 	gate, up, glu := find(t, g, "ffn_gate-1", "MUL_MAT"), find(t, g, "ffn_up-1", "MUL_MAT"),

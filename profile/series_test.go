@@ -183,7 +183,8 @@ func agrees(t *testing.T, s *series.Series, all map[facts.By]*summary.Stat) {
 		}
 	}
 	if w.TTFT.Sequences > 0 {
-		if s.TTFT == nil || s.TTFT.N != w.TTFT.Sequences || w.TTFT.Mean != nil && s.TTFT.Mean != *w.TTFT.Mean ||
+		if s.TTFT == nil || s.TTFT.N != w.TTFT.Sequences ||
+			w.TTFT.Mean != nil && s.TTFT.Mean != *w.TTFT.Mean ||
 			s.TTFT.Max != *w.TTFT.Max {
 			t.Errorf("TTFT %+v, Stat says %+v", s.TTFT, w.TTFT)
 		}

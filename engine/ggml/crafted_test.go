@@ -177,7 +177,8 @@ func TestUnmapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(p.Files) != 2 || p.Files[1].Path != goes || !p.Files[1].Unmapped || len(p.Sites) != 2*len(plain.Sites) {
+		if len(p.Files) != 2 || p.Files[1].Path != goes || !p.Files[1].Unmapped ||
+			len(p.Sites) != 2*len(plain.Sites) {
 			t.Fatalf("files %+v, %d sites, want the second with as many as the first, %d", p.Files, len(p.Sites),
 				len(plain.Sites))
 		}

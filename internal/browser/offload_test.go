@@ -77,7 +77,7 @@ func TestOffload(t *testing.T) {
 		compareRows("copies", list(o["copies"]), func(m map[string]any) string {
 			return text(m, "kind", "from", "to")
 		}, 3)
-		compareRows("matrix products in "+phase, list(o["products_by_backend"]),
+		compareRows("matmuls in "+phase, list(o["products_by_backend"]),
 			func(m map[string]any) string {
 				return text(m, "backend")
 			}, 6)
@@ -150,7 +150,7 @@ split 1 on BLAS, 2 nodes, layers 0, call 60.0 µs
 split 2 on CPU, 1 node, layers 0, call 7.00 µs, idle before 80.0 µs
 split 3 on BLAS, 1 node, layers 0, call 25.0 µs, idle before 27.0 µs
 split 4 on CPU, 1 node, layers 0, call 5.00 µs, idle before 45.0 µs
-split 5 on GPU, 6 nodes, layers 1, call 10.0 µs, until waited for 100 µs`; got != want {
+split 5 on GPU, 6 nodes, layers 1, call 10.0 µs, until sync 100 µs`; got != want {
 		t.Errorf("splits drawn\n%s\nwant\n%s", got, want)
 	}
 	if got, want := words(f["prefill"]["arrows"]),

@@ -88,7 +88,7 @@ func TestCraftedFiles(t *testing.T) {
 	}
 	run := strings.Join(e.Command("llama-bench", "-m", model, "-p", "16", "-n", "8", "-r", "1", "-t", "1"),
 		" ")
-	script := fmt.Sprintf("%s=5s %s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFor,
+	script := fmt.Sprintf("%s=8s %s=%s %s & cat /proc/self/oom_score_adj; %s >/dev/null; wait", mapsFor,
 		mapsFiles, strings.Join(maps, string(filepath.ListSeparator)), self, run)
 	path := filepath.Join(t.TempDir(), "run.pinf")
 	r := profinfer(t, "record", "-o", path, "--", "sh", "-c", script)

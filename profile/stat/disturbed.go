@@ -84,7 +84,8 @@ func (b *Builder) addDisturbed(g, d *Group) *summary.Disturbed {
 		Disk: d.outer.disk, Ranges: num.List(d.outer.ranges),
 		Instead: num.List(taken(sched.TopCulprits(d.outer.instead, 6)))}
 	b.sched.SetHeld(out.Instead)
-	out.LeftOut = !b.opts.Disturbed && g.Traced > 0 && float64(d.Traced) <= fewDisturbed*float64(g.Traced+d.Traced) &&
+	out.LeftOut = !b.opts.Disturbed && g.Traced > 0 &&
+		float64(d.Traced) <= fewDisturbed*float64(g.Traced+d.Traced) &&
 		verdict.FromOutside(out, b.cpus.team, b.sched.MayUse())
 	d.stepSum = stepSum{} // g has them
 	if !out.LeftOut {

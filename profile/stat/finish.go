@@ -120,7 +120,8 @@ func (b *Builder) finish(h *profile.Header) (s *summary.Stat, groups finished) {
 	s.TTFT = summary.TTFT{Sequences: t.Ttft.Hist.N, Unknown: t.Unknown, Pending: t.Pending}
 	if n := t.Ttft.Hist.N; n > 0 {
 		d := requests.SpreadOf(&t.Ttft.Hist, float64(t.Ttft.Sum), float64(t.Ttft.Max))
-		s.TTFT.Mean, s.TTFT.P50, s.TTFT.P95, s.TTFT.P99, s.TTFT.Max = d.Mean, &d.P50, d.P95, d.P99, &t.Ttft.Max
+		s.TTFT.Mean, s.TTFT.P50, s.TTFT.P95, s.TTFT.P99 = d.Mean, &d.P50, d.P95, d.P99
+		s.TTFT.Max = &t.Ttft.Max
 		if q.TTFT != nil && q.TTFT.Mean == nil {
 			s.TTFT.Mean = nil
 		}

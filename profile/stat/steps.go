@@ -203,6 +203,7 @@ func fillSteps(ps *summary.Phase, p profile.Phase, g *Group) {
 	ps.Async, ps.Unseen = e.async, e.unseen
 	if e.Steps > 0 {
 		ps.EndToEnd = &e.dur
-		ps.StepMax, ps.StepMaxID, ps.StepMaxInstead = e.stepMax, e.stepMaxID, num.List(taken(e.stepMaxInstead))
+		ps.StepMax, ps.StepMaxID = e.stepMax, e.stepMaxID
+		ps.StepMaxInstead = num.List(taken(e.stepMaxInstead))
 	}
 }
