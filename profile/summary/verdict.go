@@ -60,8 +60,8 @@ type Evidence struct {
 
 // Finding is something worth looking at. Names in its sentence come from files and processes: escape them.
 type Finding struct {
-	// Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators, between_steps,
-	// layer, backends, probes. The kinds heaviest and slow_class have no gain.
+	// Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators,
+	// between_steps, layer, backends, probes. The kinds heaviest and slow_class have no gain.
 	Kind  string   `json:"kind"`
 	Phase string   `json:"phase"`
 	Model *int     `json:"model"`

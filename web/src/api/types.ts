@@ -1258,8 +1258,8 @@ export interface MemoryStat {
 /** Finding is something worth looking at. Names in its sentence come from files and processes: escape them. */
 export interface SummaryFinding {
   /**
-   * Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators, between_steps, layer,
-   * backends, probes. The kinds heaviest and slow_class have no gain.
+   * Kind: slow_weight, slow_step, wait, disk, contention, attention_growth, outside_operators,
+   * between_steps, layer, backends, probes. The kinds heaviest and slow_class have no gain.
    */
   kind: string
   phase: string
