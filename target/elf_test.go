@@ -311,7 +311,7 @@ func TestELFErrors(t *testing.T) {
 		"riscv":       {edit(18, 243), "x86-64 and arm64"},
 		"object file": {edit(16, 1), "neither an executable nor a shared library"},
 		"no segments": {edit(56, 0, 0), "program headers"},
-		"truncated":   {good[:200], "cut"},
+		"truncated":   {good[:200], "truncated"},
 		"far segment": {edit(32, 0, 0, 0, 0, 0, 0, 0, 0x70), "beyond reason"},
 		"wraps":       {edit(64+8, bytes.Repeat([]byte{0xff}, 8)...), "wraps"},
 		"cut dynamic": {edit(64+2*56+8, 0, 0xff, 0xff), "truncated"},
