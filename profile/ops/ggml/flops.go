@@ -7,8 +7,8 @@ import (
 	"github.com/profinfer/profinfer/trace"
 )
 
-// Each addition, multiplication, division, comparison, square root, exponential and logarithm of the
-// operator's definition counts as one flop. Unpacking quantised weights does not count: it is the cost of a
+// Each addition, multiplication, division, comparison, negation and function (square root, exponential,
+// logarithm, tanh, erf) of the operator's definition counts as one flop. Unpacking quantised weights does not count: it is the cost of a
 // format, not requested work.
 
 // flopsPerElement is for operators that do the same for each element of their result. Source: the expression
@@ -36,13 +36,13 @@ var flopsPerElement = map[string]int64{
 	"SILU":        4, // x / (1 + exp(-x))
 	"HARDSIGMOID": 4, // min(1, max(0, (x + 3) / 6))
 	"HARDSWISH":   5, // x * that
-	"GELU":        8, // 0.5*x*(1 + tanh(c*x*(1 + a*x*x)))
+	"GELU":        9, // 0.5*x*(1 + tanh(c*x*(1 + a*x*x)))
 	"GELU_ERF":    5, // 0.5*x*(1 + erf(x*c))
 	"GELU_QUICK":  5, // x * (1 / (1 + exp(c*x)))
 
 	// Gated units (ggml_glu): the unary operator on one half, times the other.
-	"REGLU": 2, "GEGLU": 9, "SWIGLU": 5, "GEGLU_ERF": 6, "GEGLU_QUICK": 6,
-	"SWIGLU_OAI": 9, // min, max, min; x/(1+exp(a*-x)): 4; y+1; *
+	"REGLU": 2, "GEGLU": 10, "SWIGLU": 5, "GEGLU_ERF": 6, "GEGLU_QUICK": 6,
+	"SWIGLU_OAI": 10, // min, max, min; x/(1+exp(a*-x)): 5; y+1; *
 
 	"NORM":     5, // sum: 1; x-mean: 1; sum of squares: 2; scale: 1
 	"RMS_NORM": 3, // sum of squares: 2; scale: 1
