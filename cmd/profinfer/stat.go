@@ -92,7 +92,7 @@ func statCommand() *cobra.Command {
 	f.BoolVar(&json, "json", false, "as JSON, every figure of the table and more")
 	f.BoolVarP(&verbose, "verbose", "v", false, "every warning and thread")
 	f.BoolVar(&slow, "slow", false,
-		"latency outliers against their local baseline, with causes, and CPU contention by process (--top: so many, else 10)")
+		"latency outliers against their local baseline, with causes, and CPU contention by process (10 of each, or --top N)")
 	flags.add(c)
 	return c
 }

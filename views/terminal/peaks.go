@@ -12,7 +12,7 @@ import (
 	"github.com/profinfer/profinfer/peaks"
 )
 
-// Peaks draws a machine's roof: a sentence, a table of the points, each loop's rate if Verbose, warnings. now
+// Peaks draws a machine's roofline: a sentence, a table of the points, each loop's rate if Verbose, warnings. now
 // is the time from which its age is computed. It returns w's errors.
 func Peaks(w io.Writer, r *peaks.Peaks, now time.Time, o Options) error {
 	p := &page{o: o}
